@@ -70,23 +70,26 @@ class ChannelContract : public NicContract {
     return made;
   }
 
-  [[nodiscard]] bool open(uint32_t ranks, bool unruly = false, uint32_t slots = ControlChannel::kLeastSlots) {
-    if (!start({.nics = ranks, .max_regions = 64}))
-      return false;
-    std::vector<RemoteKey> keys;
+  void open(uint32_t ranks, bool unruly = false, uint32_t slots = ControlChannel::kLeastSlots) {
+    start({.nics = ranks, .max_regions = 64});
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       if (unruly)
         unruly_.push_back(std::make_unique<UnrulyNic>(nic(rank), rank + 1));
-      Nic& used = unruly ? *unruly_.back() : nic(rank);
-      nics_.push_back(&used);
-      Result<std::unique_ptr<ControlChannel>> channel = ControlChannel::open(used, rank, ranks, slots);
+      nics_.push_back(unruly ? unruly_.back().get() : &nic(rank));
+    }
+    open_on_nics(slots);
+  }
+  void open_on_nics(uint32_t slots) {
+    const auto ranks = static_cast<uint32_t>(nics_.size());
+    std::vector<RemoteKey> keys;
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      Result<std::unique_ptr<ControlChannel>> channel = ControlChannel::open(*nics_[rank], rank, ranks, slots);
       EXPECT_TRUE(is_ok(channel.status()));
       channels_.push_back(std::move(channel.value()));
       keys.push_back(channels_.back()->key());
     }
     for (auto& channel : channels_)
       channel->connect(keys);
-    return true;
   }
   ControlChannel& channel(uint32_t rank) { return *channels_[rank]; }
   bool all_taken(uint32_t rank) {
@@ -139,8 +142,7 @@ TEST_P(ChannelContract, OrderAndContentInLanesOfAnyLength) {
   for (const uint32_t slots : {1u, 2u, 3u, 16u, ControlChannel::kMostSlots}) {
     for (const bool unruly : {false, true}) {
       SCOPED_TRACE(std::to_string(slots) + (unruly ? " slots, unruly" : " slots"));
-      if (!open(2, unruly, slots))
-        return;
+      open(2, unruly, slots);
       for (uint64_t i = 0; i < kMessages; ++i) {
         for (const auto& [from, to] : pairs)
           channel(from).send(to, message(from, to, i, bytes(i)));
@@ -164,19 +166,12 @@ TEST_P(ChannelContract, OrderAndContentInLanesOfAnyLength) {
 
 // C6: what stands in line goes in few operations.
 TEST_P(ChannelContract, WhatStandsInLineGoesTogether) {
-  if (!start({.nics = 2, .max_regions = 64}))
-    return;
+  start({.nics = 2, .max_regions = 64});
   constexpr uint32_t kSlots = 8;
   constexpr uint64_t kMessages = 400;
   CountingNic counting(nic(0));
-  std::vector<RemoteKey> keys;
-  for (uint32_t rank = 0; rank < 2; ++rank) {
-    nics_.push_back(rank == 0 ? static_cast<Nic*>(&counting) : &nic(1));
-    channels_.push_back(std::move(ControlChannel::open(*nics_.back(), rank, 2, kSlots).value()));
-    keys.push_back(channels_.back()->key());
-  }
-  channel(0).connect(keys);
-  channel(1).connect(keys);
+  nics_ = {&counting, &nic(1)};
+  open_on_nics(kSlots);
   for (uint64_t number = 0; number < kMessages; ++number)
     channel(0).send(1, message(0, 1, number, 100));
   EXPECT_LE(counting.writes, kSlots);
@@ -193,8 +188,7 @@ TEST_P(ChannelContract, WhatStandsInLineGoesTogether) {
 }
 
 TEST_P(ChannelContract, LongestMessage) {
-  if (!open(2))
-    return;
+  open(2);
   const Bytes longest = message(0, 1, 1, ControlChannel::kMaxMessageBytes);
   channel(0).send(1, longest);
   channel(0).send(1, message(0, 1, 2, 10));
@@ -205,8 +199,7 @@ TEST_P(ChannelContract, LongestMessage) {
 
 // C5, C2, C3: who reads nothing holds up nobody else; no entry is used; all of it arrives once it reads.
 TEST_P(ChannelContract, WhoDoesNotReadHoldsUpNobody) {
-  if (!open(3))
-    return;
+  open(3);
   idle_[2] = true;
   for (uint64_t number = 0; number < 40; ++number) {
     channel(0).send(2, message(0, 2, number, 300));
@@ -230,8 +223,7 @@ TEST_P(ChannelContract, WhoDoesNotReadHoldsUpNobody) {
 
 // C4: a peer whose memory is gone is lost, and others are not.
 TEST_P(ChannelContract, WhoCannotBeReachedIsLost) {
-  if (!open(3))
-    return;
+  open(3);
   channel(0).send(1, message(0, 1, 0, 10));
   ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1 && all_taken(0); }));
   channels_[2].reset();
@@ -247,8 +239,7 @@ TEST_P(ChannelContract, WhoCannotBeReachedIsLost) {
 }
 
 TEST_P(ChannelContract, ProgressIsOneLookWhereNothingIsNoticed) {
-  if (!open(2))
-    return;
+  open(2);
   channel(0).send(1, message(0, 1, 0, 10));
   ASSERT_TRUE(eventually([&] { return nic(1).read(channel(1).arrivals()).value().success >= 2; }));
   EXPECT_FALSE(channel(1).noticed());
@@ -258,23 +249,14 @@ TEST_P(ChannelContract, ProgressIsOneLookWhereNothingIsNoticed) {
 }
 
 TEST_P(ChannelContract, EverythingIsGivenBack) {
-  if (!start({.nics = 2, .max_regions = 64}))
-    return;
+  start({.nics = 2, .max_regions = 64});
   const State before = state();
-  {
-    std::vector<RemoteKey> keys;
-    for (uint32_t rank = 0; rank < 2; ++rank) {
-      nics_.push_back(&nic(rank));
-      channels_.push_back(std::move(ControlChannel::open(nic(rank), rank, 2, 16).value()));
-      keys.push_back(channels_.back()->key());
-    }
-    channel(0).connect(keys);
-    channel(1).connect(keys);
-    channel(0).send(1, message(0, 1, 0, 1000));
-    ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1 && all_taken(0); }));
-    settle();
-    channels_.clear();
-  }
+  nics_ = {&nic(0), &nic(1)};
+  open_on_nics(16);
+  channel(0).send(1, message(0, 1, 0, 1000));
+  ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1 && all_taken(0); }));
+  settle();
+  channels_.clear();
   EXPECT_EQ(state(), before);
 }
 

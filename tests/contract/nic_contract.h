@@ -10,21 +10,17 @@
 //                            }}),
 //                            maker_name);
 //
-// Include it in one source file of a test. What caps() does not claim is skipped. What must happen is given 20 s, what
+// Include it in one source file of a test. What the NIC does not claim is skipped. What must happen is given 20 s, what
 // must not happen some milliseconds to show. A right NIC is clean under tsan.
 #ifndef LANYARD_TESTS_NIC_CONTRACT_H_
 #define LANYARD_TESTS_NIC_CONTRACT_H_
 
-#include "tests/contract/nic_contract_confirmations.h"
-#include "tests/contract/nic_contract_control.h"
 #include "tests/contract/nic_contract_counters.h"
 #include "tests/contract/nic_contract_data.h"
 #include "tests/contract/nic_contract_doorbells.h"
 #include "tests/contract/nic_contract_entries.h"
 #include "tests/contract/nic_contract_failures.h"
 #include "tests/contract/nic_contract_fixture.h"
-#include "tests/contract/nic_contract_listeners.h"
-#include "tests/contract/nic_contract_prepared.h"
 #include "tests/contract/nic_contract_refusals.h"
 #include "tests/contract/nic_contract_threads.h"
 

@@ -11,8 +11,6 @@ namespace lanyard::nic_contract {
 // ---- The counter itself
 
 TEST_P(NicContract, Counter_AddErrorResetCycles) {
-  if (!start())
-    return;
   const CounterId a = counter();
   const CounterId b = counter();
   const CounterId elsewhere = counter(1);
@@ -37,8 +35,6 @@ TEST_P(NicContract, Counter_AddErrorResetCycles) {
 
 // Range errors at both edges (N9: they change nothing).
 TEST_P(NicContract, N9_CounterRangeIs48And7Bits) {
-  if (!start())
-    return;
   const CounterId c = counter();
   constexpr uint64_t kHuge = std::numeric_limits<uint64_t>::max();
   refused({Code::kInvalidArgument}, "2^48 on 0", [&] { return nic().add(c, kMaxSuccess + 1); });
@@ -64,8 +60,6 @@ TEST_P(NicContract, N9_CounterRangeIs48And7Bits) {
 }
 
 TEST_P(NicContract, Counter_IdsComeBackClean) {
-  if (!start())
-    return;
   const CounterId kept = counter();
   add(kept, 5);
   for (int cycle = 0; cycle < 200; ++cycle) {
@@ -91,14 +85,11 @@ inline const std::vector<uint64_t>& telling_thresholds() {
 }
 
 TEST_P(NicContract, N1_NothingFiresEarly) {
-  if (!start())
-    return;
   struct Case {
     CounterId trigger, done;
     uint64_t threshold;
   };
-  Memory& one = memory(0, 8);
-  one.store(1);
+  Memory& one = word(0, 1);
   Memory& target = memory(1, 8 * telling_thresholds().size());
   std::vector<Case> cases;
   for (uint64_t threshold : telling_thresholds()) {
@@ -124,10 +115,7 @@ TEST_P(NicContract, N1_NothingFiresEarly) {
 }
 
 TEST_P(NicContract, N1_AlreadyMetFiresAtOnce) {
-  if (!start())
-    return;
-  Memory& one = memory(0, 8);
-  one.store(1);
+  Memory& one = word(0, 1);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();
   const CounterId done = counter();
@@ -147,8 +135,6 @@ TEST_P(NicContract, N1_AlreadyMetFiresAtOnce) {
 
 // Increments of more than one pass thresholds without ever equalling them.
 TEST_P(NicContract, N1_LargeIncrementsFireEachOnce) {
-  if (!start())
-    return;
   Memory& ones = memory(0, 8 * 5);
   Memory& target = memory(1, 8);
   for (size_t i = 0; i < 5; ++i)
@@ -176,10 +162,7 @@ TEST_P(NicContract, N1_LargeIncrementsFireEachOnce) {
 
 // success + failure is what counts.
 TEST_P(NicContract, N1_FailuresCountTowardsTheThreshold) {
-  if (!start())
-    return;
-  Memory& one = memory(0, 8);
-  one.store(1);
+  Memory& one = word(0, 1);
   Memory& target = memory(1, 8);
   struct Mix {
     uint64_t success;
@@ -205,10 +188,7 @@ TEST_P(NicContract, N1_FailuresCountTowardsTheThreshold) {
 }
 
 TEST_P(NicContract, N1_ResetKeepsWaitingEntries) {
-  if (!start())
-    return;
-  Memory& one = memory(0, 8);
-  one.store(1);
+  Memory& one = word(0, 1);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();
   const CounterId done = counter();
@@ -234,10 +214,7 @@ TEST_P(NicContract, N1_ResetKeepsWaitingEntries) {
 // ---- Counter operations
 
 TEST_P(NicContract, CounterOp_AddAndSet) {
-  if (!start())
-    return;
-  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
-    return;
+  NEEDS(nic().caps().deferred_counter_ops, "deferred counter operations");
   const CounterId trigger = counter();
   const CounterId sum = counter();
   const CounterId assigned = counter();
@@ -264,10 +241,7 @@ TEST_P(NicContract, CounterOp_AddAndSet) {
 
 // An entry may add to its own trigger. Each fires the next, without a host and without recursion.
 TEST_P(NicContract, CounterOp_OnItsOwnTrigger) {
-  if (!start())
-    return;
-  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
-    return;
+  NEEDS(nic().caps().deferred_counter_ops, "deferred counter operations");
   const CounterId trigger = counter();
   const uint64_t links = depth();
   for (uint64_t i = 1; i <= links; ++i)
@@ -288,10 +262,7 @@ TEST_P(NicContract, CounterOp_OnItsOwnTrigger) {
 // ---- N2: in which order
 
 TEST_P(NicContract, N2_LowerThresholdsFirst) {
-  if (!start())
-    return;
-  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
-    return;
+  NEEDS(nic().caps().deferred_counter_ops, "deferred counter operations");
   ASSERT_NO_FATAL_FAILURE(expect_order({1, 2, 3, 4, 5, 6}, {6}));
   ASSERT_NO_FATAL_FAILURE(expect_order({6, 5, 4, 3, 2, 1}, {100}));
   ASSERT_NO_FATAL_FAILURE(expect_order({3, 1, 4, 2, 6, 5}, {3, 3}));
@@ -300,20 +271,14 @@ TEST_P(NicContract, N2_LowerThresholdsFirst) {
 }
 
 TEST_P(NicContract, N2_TiesInTheOrderOfPosting) {
-  if (!start())
-    return;
-  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
-    return;
+  NEEDS(nic().caps().deferred_counter_ops, "deferred counter operations");
   ASSERT_NO_FATAL_FAILURE(expect_order({2, 2, 2, 2, 2, 2}, {2}));
   ASSERT_NO_FATAL_FAILURE(expect_order({2, 1, 2, 1, 2, 1}, {9}));
   ASSERT_NO_FATAL_FAILURE(expect_order({2, 2, 1, 1}, {1, 1}));
 }
 
 TEST_P(NicContract, N2_RandomThresholds) {
-  if (!start())
-    return;
-  if (!needs(nic().caps().deferred_counter_ops, "deferred counter operations"))
-    return;
+  NEEDS(nic().caps().deferred_counter_ops, "deferred counter operations");
   std::mt19937_64 random(19);
   for (int round = 0; round < 30; ++round) {
     std::vector<uint64_t> thresholds(2 + random() % 7);

@@ -8,8 +8,6 @@ namespace lanyard::nic_contract {
 
 // Sizes around the powers of two where an implementation may copy in another way.
 TEST_P(NicContract, Write_MovesExactlyItsBytes) {
-  if (!start())
-    return;
   constexpr size_t kLargest = (size_t{1} << 20) + 3;
   constexpr size_t kShift = 61;  // neither end is aligned, and the region goes on at both sides
   Memory& source = memory(0, kLargest + 2 * kShift);
@@ -39,8 +37,6 @@ TEST_P(NicContract, Write_MovesExactlyItsBytes) {
 }
 
 TEST_P(NicContract, Atomic_EveryKindLocalAndRemote) {
-  if (!start())
-    return;
   const CounterId done = counter();
   uint64_t ops = 0;
   for (size_t rank : {size_t{1}, size_t{0}}) {
@@ -68,8 +64,7 @@ TEST_P(NicContract, Atomic_EveryKindLocalAndRemote) {
 }
 
 TEST_P(NicContract, Atomic_ConcurrentSumsLoseNothing) {
-  if (!start({.nics = 3}))
-    return;
+  start({.nics = 3});
   constexpr uint64_t kOps = 1000;
   const CounterId arrived = counter(0);
   Memory& target = memory(0, 16, arrived);
@@ -99,8 +94,6 @@ TEST_P(NicContract, Atomic_ConcurrentSumsLoseNothing) {
 
 // The payload and the operand belong to the caller until the operation runs.
 TEST_P(NicContract, N3_PayloadAndOperandAreReadWhenItRuns) {
-  if (!start())
-    return;
   constexpr size_t kBytes = 5000;
   Memory& payload = memory(0, kBytes);
   Memory& operands = memory(0, 16);
@@ -130,8 +123,6 @@ TEST_P(NicContract, N3_PayloadAndOperandAreReadWhenItRuns) {
 
 // Descriptors, unlike payloads, are copied by post() and issue().
 TEST_P(NicContract, N3_DescriptorsAreCopied) {
-  if (!start())
-    return;
   Memory& source = memory(0, 64);
   Memory& target = memory(1, 64);
   source.fill(1, 0, 32);
@@ -157,8 +148,6 @@ TEST_P(NicContract, N3_DescriptorsAreCopied) {
 // ---- N4
 
 TEST_P(NicContract, N4_EveryMessageCountsOne) {
-  if (!start())
-    return;
   constexpr size_t kLargest = size_t{1} << 20;
   const CounterId arrived = counter(1);
   const CounterId unrelated = counter(1);
@@ -184,8 +173,6 @@ TEST_P(NicContract, N4_EveryMessageCountsOne) {
 }
 
 TEST_P(NicContract, N4_OneCounterForSeveralRegions) {
-  if (!start())
-    return;
   const CounterId arrived = counter(1);
   const CounterId self_arrived = counter(0);
   const CounterId done = counter();
@@ -208,8 +195,6 @@ TEST_P(NicContract, N4_OneCounterForSeveralRegions) {
 
 // A region of no bytes is a mere counter that others can ring.
 TEST_P(NicContract, N4_RegionOfNoBytes) {
-  if (!start())
-    return;
   Memory& source = memory(0, 8);
   Memory& anchor = memory(1, 0);
   for (void* base : {static_cast<void*>(anchor.data()), static_cast<void*>(nullptr)}) {
@@ -232,10 +217,7 @@ TEST_P(NicContract, N4_RegionOfNoBytes) {
 
 // A reader that sees the count sees the whole message.
 TEST_P(NicContract, N4_CountedMeansVisible) {
-  if (!start())
-    return;
-  if (!needs(nic(1).caps().target_count_means_visible, "target_count_means_visible"))
-    return;
+  NEEDS(nic(1).caps().target_count_means_visible, "target_count_means_visible");
   constexpr size_t kLong = 1'200'000;
   const CounterId arrived = counter(1);
   const CounterId done = counter();
@@ -257,10 +239,7 @@ TEST_P(NicContract, N4_CountedMeansVisible) {
 
 // What is written from here and what is written here, on one counter; an entry waits for the sum.
 TEST_P(NicContract, N5_OneCounterCountsCompletionsAndArrivals) {
-  if (!start())
-    return;
-  if (!needs(nic(0).caps().counters_count_both, "counters_count_both"))
-    return;
+  NEEDS(nic(0).caps().counters_count_both, "counters_count_both");
   constexpr size_t kBytes = 500;
   const CounterId both = counter();
   const CounterId done = counter();
@@ -289,11 +268,8 @@ TEST_P(NicContract, N5_OneCounterCountsCompletionsAndArrivals) {
 
 // N7: a counter orders a small flag behind large data.
 TEST_P(NicContract, N7_ACounterOrdersFlagBehindData) {
-  if (!start())
-    return;
   constexpr size_t kBytes = 300'000;
-  if (!needs(nic().caps().max_message_bytes >= kBytes, "messages of 300,000 bytes"))
-    return;
+  NEEDS(nic().caps().max_message_bytes >= kBytes, "messages of 300,000 bytes");
   Memory& data = memory(0, kBytes);
   Memory& number = memory(0, 8);
   Memory& target = memory(1, kBytes);
@@ -317,12 +293,10 @@ TEST_P(NicContract, N7_ACounterOrdersFlagBehindData) {
 
 // Long messages that arrive together, with short ones between them, all arrive whole.
 TEST_P(NicContract, Crowd_LongMessagesInterleave) {
-  if (!start({.nics = 3}))
-    return;
+  start({.nics = 3});
   constexpr size_t kBytes = 1'300'000;
   constexpr size_t kEach = 3;
-  if (!needs(nic().caps().max_message_bytes >= kBytes, "messages of 1,300,000 bytes"))
-    return;
+  NEEDS(nic().caps().max_message_bytes >= kBytes, "messages of 1,300,000 bytes");
   const CounterId arrived = counter(0);
   Memory& target = memory(0, 3 * kEach * kBytes, arrived);
   Memory& tally = memory(0, 8, arrived);

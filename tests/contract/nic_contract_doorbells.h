@@ -7,8 +7,6 @@
 namespace lanyard::nic_contract {
 
 TEST_P(NicContract, Doorbell_AddsItsValue) {
-  if (!start())
-    return;
   for (DoorbellKind kind : doorbell_kinds()) {
     SCOPED_TRACE(kind_name(kind));
     const CounterId c = counter();
@@ -42,10 +40,8 @@ TEST_P(NicContract, Doorbell_AddsItsValue) {
 
 // Who ends work that a device starts must know whether it has started more: rings that still lie in memory count.
 TEST_P(NicContract, Doorbell_AReadingHasTheRingsBeforeIt) {
-  if (!start() || !needs(nic().caps().cancel, "cancel"))
-    return;
-  if (!needs(nic().caps().doorbell_atomic_add, "doorbell_atomic_add"))
-    return;
+  NEEDS(nic().caps().cancel, "cancel");
+  NEEDS(nic().caps().doorbell_atomic_add, "doorbell_atomic_add");
   const CounterId c = counter();
   const Doorbell bell = doorbell(c, DoorbellKind::kAtomicAdd);
   for (uint64_t i = 1; i <= 1'000; ++i) {
@@ -56,12 +52,9 @@ TEST_P(NicContract, Doorbell_AReadingHasTheRingsBeforeIt) {
 
 // No ring of any thread is lost, and what waits for the last of them fires once.
 TEST_P(NicContract, Doorbell_ManyThreadsLoseNoRing) {
-  if (!start())
-    return;
   constexpr uint64_t kThreads = 4;
   constexpr uint64_t kRings = 25'000;
-  Memory& one = memory(0, 8);
-  one.store(1);
+  Memory& one = word(0, 1);
   Memory& target = memory(1, 8);
   for (DoorbellKind kind : doorbell_kinds()) {
     SCOPED_TRACE(kind_name(kind));
@@ -99,11 +92,8 @@ TEST_P(NicContract, Doorbell_ManyThreadsLoseNoRing) {
 
 // An entry that is posted while its trigger rises sees the old count or the new one, and fires.
 TEST_P(NicContract, Doorbell_RacesWithPosting) {
-  if (!start())
-    return;
   constexpr uint64_t kRounds = 2000;
-  Memory& one = memory(0, 8);
-  one.store(1);
+  Memory& one = word(0, 1);
   Memory& target = memory(1, 8);
   for (DoorbellKind kind : doorbell_kinds()) {
     SCOPED_TRACE(kind_name(kind));
@@ -137,10 +127,7 @@ TEST_P(NicContract, Doorbell_RacesWithPosting) {
 // ---- The device works alone: below, the host makes no call at all between the ring and the effect
 
 TEST_P(NicContract, Alone_AWriteAndItsFlag) {
-  if (!start())
-    return;
-  if (!works_alone())
-    return;
+  NEEDS(works_alone(), "a device that works while nobody calls it");
   constexpr size_t kBytes = 2000;
   Memory& data = memory(0, kBytes);
   Memory& number = memory(0, 8);
@@ -170,12 +157,8 @@ TEST_P(NicContract, Alone_AWriteAndItsFlag) {
 
 // The sender's bell and the receiver's clear-to-send, in either order, fire the write at an even count.
 TEST_P(NicContract, Alone_ClearToSend) {
-  if (!start())
-    return;
-  if (!works_alone())
-    return;
-  Memory& one = memory(1, 8);
-  one.store(1);
+  NEEDS(works_alone(), "a device that works while nobody calls it");
+  Memory& one = word(1, 1);
   Memory& data = memory(0, 8);
   Memory& target = memory(1, 8);
   for (DoorbellKind kind : doorbell_kinds()) {
@@ -207,10 +190,8 @@ TEST_P(NicContract, Alone_ClearToSend) {
 
 // A host that only looks at free_entries() sees places come back.
 TEST_P(NicContract, Alone_EntriesComeBack) {
-  if (!start({.deferred_depth = 16}))
-    return;
-  if (!works_alone())
-    return;
+  start({.deferred_depth = 16});
+  NEEDS(works_alone(), "a device that works while nobody calls it");
   Memory& one = memory(0, 8);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();
@@ -224,12 +205,8 @@ TEST_P(NicContract, Alone_EntriesComeBack) {
 
 // While somebody attends, the device may leave its work to progress(). After the last leave() it works alone again.
 TEST_P(NicContract, Alone_AgainAfterTheLastAttendantLeft) {
-  if (!start())
-    return;
-  if (!works_alone())
-    return;
-  Memory& one = memory(0, 8);
-  one.store(1);
+  NEEDS(works_alone(), "a device that works while nobody calls it");
+  Memory& one = word(0, 1);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();
   const auto attend = [&] {

@@ -1,9 +1,12 @@
-// The NIC contract: operations that fail say so, and keys that are gone stay gone (N5, N8).
-#ifndef LANYARD_TESTS_NIC_CONTRACT_FAILURES_H_
-#define LANYARD_TESTS_NIC_CONTRACT_FAILURES_H_
+// The NIC contract: operations that fail say so (N5), keys that are gone stay gone (N8), a peer is not taken for dead
+// (N12), and a failure counts before anybody says that all went well (N13).
+#ifndef LANYARD_TESTS_CONTRACT_NIC_CONTRACT_FAILURES_H_
+#define LANYARD_TESTS_CONTRACT_NIC_CONTRACT_FAILURES_H_
 
+#include <array>
 #include <set>
 
+#include "tests/contract/nic_contract_failures.h"
 #include "tests/contract/nic_contract_fixture.h"
 
 namespace lanyard::nic_contract {
@@ -36,17 +39,14 @@ inline std::vector<std::pair<const char*, Op>> doomed_ops(const Memory& source, 
 }
 
 TEST_P(NicContract, N5_AFailedOperationIsCountedRecordedAndFiresItsChain) {
-  if (!start())
-    return;
   constexpr size_t kBytes = 4096;
   const CounterId arrived = counter(1);
   const CounterId arrived_here = counter(0);
   Memory& source = memory(0, kBytes);
   Memory& remote = memory(1, kBytes, arrived);
   Memory& local = memory(0, kBytes, arrived_here);
-  Memory& one = memory(0, 8);
+  Memory& one = word(0, 1);
   Memory& mark = memory(0, 8);
-  one.store(1);
   source.fill(1, 0, kBytes);
   uint64_t context = 5000;
   uint64_t failures = 0;
@@ -97,8 +97,6 @@ TEST_P(NicContract, N5_AFailedOperationIsCountedRecordedAndFiresItsChain) {
 
 // Misaligned targets: refused by the call or failed by the target, never done and never silent.
 TEST_P(NicContract, N5_MisalignedAtomicsAreRefusedOrFail) {
-  if (!start())
-    return;
   Memory& source = memory(0, 16);
   Memory& target = memory(1, 64);
   const CounterId done = counter();
@@ -125,8 +123,6 @@ TEST_P(NicContract, N5_MisalignedAtomicsAreRefusedOrFail) {
 
 // Records come oldest first, one for each failure, past what the 7 bits of a counter can tell.
 TEST_P(NicContract, N5_RecordsComeInOrderAndPastTheCountersRange) {
-  if (!start())
-    return;
   constexpr uint64_t kFailures = 300;
   Memory& source = memory(0, 8);
   Memory& target = memory(1, 8);
@@ -153,8 +149,7 @@ TEST_P(NicContract, N5_RecordsComeInOrderAndPastTheCountersRange) {
 
 // Failed entries give their places back.
 TEST_P(NicContract, N6_FailedEntriesLeakNothing) {
-  if (!start({.deferred_depth = 16}))
-    return;
+  start({.deferred_depth = 16});
   Memory& source = memory(0, 8);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();
@@ -177,8 +172,6 @@ TEST_P(NicContract, N6_FailedEntriesLeakNothing) {
 // ---- N8
 
 TEST_P(NicContract, N8_AKeyDiesWithItsRegistration) {
-  if (!start())
-    return;
   const CounterId arrived = counter(1);
   const CounterId trigger = counter();
   const CounterId good = counter();
@@ -212,8 +205,7 @@ TEST_P(NicContract, N8_AKeyDiesWithItsRegistration) {
 }
 
 TEST_P(NicContract, N8_AKeyOfOneNicIsNoneOfAnother) {
-  if (!start({.nics = 3}))
-    return;
+  start({.nics = 3});
   Memory& source = memory(0, 8);
   Memory& target = memory(1, 8);
   const CounterId done = counter();
@@ -226,8 +218,6 @@ TEST_P(NicContract, N8_AKeyOfOneNicIsNoneOfAnother) {
 
 // A region stays while an entry would read it. What targets it is the initiator's risk.
 TEST_P(NicContract, N8_DeregisterWaitsForEntriesThatNameTheRegion) {
-  if (!start())
-    return;
   Memory& source = memory(0, 64);
   Memory& target = memory(1, 64);
   const CounterId trigger = counter();
@@ -245,12 +235,9 @@ TEST_P(NicContract, N8_DeregisterWaitsForEntriesThatNameTheRegion) {
 
 // An issued operation holds its source and its completion counter until it is done, also on a busy NIC.
 TEST_P(NicContract, N8_WhatIsIssuedIsUnderWayThoughTheNicIsBusy) {
-  if (!start())
-    return;
   constexpr size_t kBulk = 100'000;
   constexpr uint64_t kCrowd = 1400;
-  if (!needs(nic().caps().max_message_bytes >= kBulk, "messages of 100,000 bytes"))
-    return;
+  NEEDS(nic().caps().max_message_bytes >= kBulk, "messages of 100,000 bytes");
   Memory& bulk = memory(0, kBulk);
   Memory& bulk_target = memory(1, kBulk);
   Memory& target = memory(1, 8 * 4);
@@ -276,8 +263,6 @@ TEST_P(NicContract, N8_WhatIsIssuedIsUnderWayThoughTheNicIsBusy) {
 // The target deregisters and frees memory while another NIC writes there. Each write has landed whole and is counted on
 // both sides, or has failed. None lands later.
 TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
-  if (!start())
-    return;
   std::mt19937_64 random(8);
   struct Traffic {
     size_t slot, slots;
@@ -344,6 +329,141 @@ TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
   }
 }
 
+// ---- N12
+
+// Every entry is taken by work that never fires; what is issued needs none, nor a counter of its own, to any peer.
+TEST_P(NicContract, Control_IssuedOperationsNeedNoEntryAndNoCounter) {
+  start({.nics = 3, .deferred_depth = 16});
+  constexpr size_t kSlot = 256;
+  constexpr uint64_t kRounds = 40;
+  Memory& source = memory(0, kSlot);
+  Memory& one = word(0, 1);
+  source.fill(4, 0, kSlot);
+  Memory& stuck_target = memory(1, 8);
+  const CounterId never = counter();
+  post(std::vector<DeferredOp>(depth(), when(never, 1, write_op(one, 0, stuck_target, 0, 8))));
+  ASSERT_EQ(nic().free_entries(), 0u);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    const CounterId arrived = counter(rank);
+    Memory& lane = memory(rank, kSlot + 8, arrived);
+    for (uint64_t i = 0; i < kRounds; ++i) {
+      issue(write_op(source, 0, lane, 0, kSlot));
+      issue(sum_op(one, 0, lane, kSlot));
+    }
+    ASSERT_TRUE(reaches(arrived, 2 * kRounds, rank)) << "at NIC " << rank;
+    EXPECT_TRUE(eventually([&] { return lane.load(kSlot) == kRounds; }));
+    EXPECT_TRUE(eventually([&] { return lane.holds(4, 0, kSlot); }));
+  }
+  EXPECT_EQ(nic().free_entries(), 0u);
+  EXPECT_EQ(stuck_target.load(), 0u);
+  EXPECT_EQ(nic().failures(), 0u);
+  add(never, 1);
+  EXPECT_TRUE(all_free());
+}
+
+TEST_P(NicContract, N12_AFailureAtALivingPeerIsNoLoss) {
+  Memory& source = memory(0, 4096);
+  Memory& target = memory(1, 4096);
+  uint64_t failures = 0;
+  for (auto& [what, op] : doomed_ops(source, target)) {
+    issue(op);
+    ++failures;
+    ASSERT_TRUE(eventually([&] { return nic().failures() == failures; })) << what;
+    EXPECT_EQ(nic().lost_peers(), 0u) << what;
+    EXPECT_FALSE(nic().is_lost(1)) << what;
+  }
+  EXPECT_FALSE(nic().is_lost(7)) << "a peer that does not exist";
+}
+
+// ---- N13
+
+// A failed write fires an atomic whose target is polled as a stream would: no call of the NIC's between that and the
+// question.
+TEST_P(NicContract, N13_AFailureCountsBeforeAnybodySaysThatAllWentWell) {
+  Memory& source = memory(0, 64);
+  Memory& remote = memory(1, 64);
+  Memory& one = word(0, 1);
+  Memory& mark = memory(0, 8);
+  const CounterId trigger = counter();
+  const CounterId done = counter();
+  for (uint64_t i = 1; i <= 100; ++i) {
+    Op op = write_op(source, 0, remote, 0, 64, done);
+    op.remote.key = bad_key(remote);
+    op.context = 1000 + i;
+    Op flag = sum_op(one, 0, mark, 0);
+    flag.context = op.context;
+    post({when(trigger, i, op), when(done, i, flag)});
+    add(trigger, 1);
+    const auto deadline = std::chrono::steady_clock::now() + kBound;
+    if (works_alone())
+      while (mark.load() != i && std::chrono::steady_clock::now() < deadline)
+        continue;
+    else
+      ASSERT_TRUE(happens_by_progress([&] { return mark.load() == i; }));
+    ASSERT_EQ(mark.load(), i);
+    const std::array context{ContextStarts{op.context}};
+    if (nic().caps().failures_lag)
+      while (!nic().confirms(context) && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::yield();
+    ASSERT_EQ(nic().failures(), i);
+    ASSERT_TRUE(nic().confirms(context));
+    const std::optional<FailureRecord> record = nic().take_failure();
+    ASSERT_TRUE(record.has_value());
+    EXPECT_EQ(record->context, op.context);
+  }
+  EXPECT_TRUE(all_free());
+}
+
+// What waits, whoever waits for it, is not confirmed; nor does it stand in the way of others.
+TEST_P(NicContract, N13_WhatHasNotEndedIsNotConfirmed) {
+  NEEDS(nic().caps().failures_lag, "failures that lag");
+  Memory& source = memory(0, 64);
+  Memory& remote = memory(1, 64);
+  const CounterId trigger = counter();
+  const CounterId done = counter();
+  Op op = write_op(source, 0, remote, 0, 64, done);
+  op.context = 7;
+  post(when(trigger, 1, op));
+  op.context = 8;
+  post(when(trigger, 2, op));
+  const std::array first{ContextStarts{6}, ContextStarts{7}};
+  const std::array second{ContextStarts{8}}, none{ContextStarts{9}};
+  settle();
+  EXPECT_FALSE(nic().confirms(first));
+  EXPECT_FALSE(nic().confirms(second));
+  EXPECT_TRUE(nic().confirms(none));
+  EXPECT_TRUE(nic().confirms({}));
+  add(trigger, 1);
+  EXPECT_TRUE(eventually([&] { return nic().confirms(first); }));
+  EXPECT_TRUE(reaches(done, 1));
+  EXPECT_FALSE(nic().confirms(second));
+  if (nic().caps().flush) {
+    ASSERT_TRUE(is_ok(nic().flush()));
+    EXPECT_TRUE(nic().confirms(second)) << "it was taken back";
+  } else {
+    add(trigger, 1);
+    EXPECT_TRUE(eventually([&] { return nic().confirms(second); }));
+  }
+}
+
+// An operation that is run at once is as much under way as a deferred one.
+TEST_P(NicContract, N13_WhatIsIssuedIsConfirmedOnceItHasEnded) {
+  Memory& source = memory(0, 64);
+  Memory& remote = memory(1, 64);
+  for (uint64_t i = 1; i <= 100; ++i) {
+    Op op = write_op(source, 0, remote, 0, 64);
+    op.remote.key = i % 2 == 0 ? remote.key : bad_key(remote);
+    op.context = i;
+    issue(op);
+    const std::array context{ContextStarts{i}};
+    if (nic().caps().failures_lag) {
+      ASSERT_TRUE(eventually([&] { return nic().confirms(context); }));
+      ASSERT_EQ(nic().failures(), (i + 1) / 2);
+    }
+  }
+  EXPECT_TRUE(eventually([&] { return nic().failures() == 50; }));
+}
+
 }  // namespace lanyard::nic_contract
 
-#endif  // LANYARD_TESTS_NIC_CONTRACT_FAILURES_H_
+#endif  // LANYARD_TESTS_CONTRACT_NIC_CONTRACT_FAILURES_H_

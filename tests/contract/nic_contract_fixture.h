@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/base/check.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::nic {
@@ -33,24 +34,7 @@ inline void PrintTo(const CounterValue& value, std::ostream* out) {
 
 namespace lanyard::nic_contract {
 
-using nic::AtomicKind;
-using nic::CompletionLevel;
-using nic::ContextStarts;
-using nic::CounterId;
-using nic::CounterValue;
-using nic::DeferredOp;
-using nic::Doorbell;
-using nic::DoorbellKind;
-using nic::FailureRecord;
-using nic::kMaxFailure;
-using nic::kMaxSuccess;
-using nic::Nic;
-using nic::Op;
-using nic::OpKind;
-using nic::Posting;
-using nic::PreparedId;
-using nic::RegionId;
-using nic::RemoteKey;
+using namespace nic;  // NOLINT: the contract speaks of nothing else
 
 // What a row wishes for: at least so many NICs and, where the maker can choose, these limits. Rows go by caps().
 struct FabricOptions {
@@ -75,7 +59,7 @@ struct NicFabric {
   virtual bool works_alone() const { return true; }
 };
 
-// One implementation. make() returns null for options that it cannot meet: the row is then skipped.
+// One implementation. make() returns null where it is not there: its rows are then skipped.
 struct NicMaker {
   std::string name;  // letters and digits
   std::function<std::unique_ptr<NicFabric>(const FabricOptions&)> make;
@@ -230,31 +214,24 @@ inline void PrintTo(const State& state, std::ostream* out) {
          << state.usage[i].counters << " counters, " << state.usage[i].regions << " regions ";
 }
 
+// Skips the rest of a row where the NIC does not have what the row needs.
+#define NEEDS(condition, what) \
+  if (!(condition))            \
+  GTEST_SKIP() << "the NIC lacks " << (what)
+
 class NicContract : public ::testing::TestWithParam<NicMaker> {
  protected:
-  // False where the implementation cannot make such a fabric: the row returns and counts as skipped.
-  [[nodiscard]] bool start(const FabricOptions& options = {}) {
+  void SetUp() override { start({}); }
+  // In place of the fabric that every row begins with: one with these wishes.
+  void start(const FabricOptions& options) {
+    stop();
     counters_.clear();
     fabric_ = GetParam().make(options);
-    if (fabric_ == nullptr) {
-      skip("this implementation cannot make the fabric that this row wants");
-      return false;
-    }
-    EXPECT_GE(fabric_->size(), options.nics);
-    return fabric_->size() >= options.nics;
+    if (fabric_ == nullptr)
+      GTEST_SKIP() << "this implementation has no NIC here";
+    LANYARD_CHECK(fabric_->size() >= options.nics, "as many NICs as the row wishes for");
   }
-  [[nodiscard]] bool needs(bool capability, const char* what) {
-    if (!capability)
-      skip(std::string("caps() lacks ") + what);
-    return capability;
-  }
-
-  bool is_autonomous() const { return fabric_->works_alone(); }
-  [[nodiscard]] bool works_alone() {
-    if (!is_autonomous())
-      skip("these NICs do nothing while nobody calls them");
-    return is_autonomous();
-  }
+  bool works_alone() const { return fabric_->works_alone(); }
 
   void TearDown() override {
     if (fabric_ == nullptr)
@@ -284,6 +261,11 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
     if (status.ok())
       std::erase(counters_, std::pair{rank, id});
     return status;
+  }
+  Memory& word(size_t rank, uint64_t value) {
+    Memory& made = memory(rank, 8);
+    made.store(value);
+    return made;
   }
   Memory& memory(size_t rank, size_t bytes, CounterId remote_write = {}) {
     Memory& made = memories_.emplace_back(rank, bytes);
@@ -333,17 +315,16 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   // Drives and waits until pred() holds. A row that has once waited in vain soon ends.
   template <typename Predicate>
   [[nodiscard]] bool eventually(Predicate pred) {
-    const auto deadline = std::chrono::steady_clock::now() + (in_vain_ ? kBound / 40 : kBound);
-    for (size_t turn = 0; !pred(); ++turn) {
-      if (std::chrono::steady_clock::now() > deadline) {
-        in_vain_ = true;
-        return false;
-      }
+    size_t turn = 0;
+    const bool happened = in_time(in_vain_ ? kBound / 40 : kBound, pred, [&] {
       fabric_->progress_all();
       if (turn >= kEagerTurns)
         nic(turn % size()).wait_since(nic(turn % size()).activity(), std::chrono::microseconds(50));
-    }
-    return true;
+      ++turn;
+    });
+    if (!happened)
+      in_vain_ = true;
+    return happened;
   }
   // The bound starts anew with every change of the counter: a slow machine is not a broken NIC.
   ::testing::AssertionResult reaches(CounterId id, CounterValue wanted, size_t rank = 0) {
@@ -378,25 +359,15 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   // Drives without ever sleeping in a NIC, as whoever attends must.
   template <typename Predicate>
   [[nodiscard]] bool happens_by_progress(Predicate pred) {
-    const auto deadline = std::chrono::steady_clock::now() + kBound;
-    while (!pred()) {
-      if (std::chrono::steady_clock::now() > deadline)
-        return false;
+    return in_time(kBound, pred, [&] {
       fabric_->progress_all();
       std::this_thread::yield();
-    }
-    return true;
+    });
   }
   // Waits without a single call into a NIC: what happens now, the device does by itself.
   template <typename Predicate>
   [[nodiscard]] static bool happens_without_us(Predicate pred) {
-    const auto deadline = std::chrono::steady_clock::now() + kBound;
-    while (!pred()) {
-      if (std::chrono::steady_clock::now() > deadline)
-        return false;
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
-    return true;
+    return in_time(kBound, pred, [] { std::this_thread::sleep_for(std::chrono::microseconds(200)); });
   }
 
   // ---- N9
@@ -420,10 +391,6 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
         << what << " gave " << status.to_string();
     fabric_->progress_all();
     EXPECT_EQ(state(), before) << what;
-  }
-
-  void refuse_posting(const std::vector<Code>& codes, const char* what, const Posting& posting) {
-    refused(codes, what, [&] { return nic().post_prepared({&posting, 1}); });
   }
 
   // ---- N2
@@ -492,6 +459,17 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
  private:
   static constexpr size_t kEagerTurns = 64;
 
+  // Whether pred() comes to hold within the bound, with a turn between two looks.
+  template <typename Predicate, typename Turn>
+  static bool in_time(std::chrono::milliseconds bound, Predicate& pred, Turn turn) {
+    const auto deadline = std::chrono::steady_clock::now() + bound;
+    while (!pred()) {
+      if (std::chrono::steady_clock::now() > deadline)
+        return false;
+      turn();
+    }
+    return true;
+  }
   template <typename Call>
   void patiently(size_t rank, Call call) {
     Status status;

@@ -11,11 +11,9 @@ namespace lanyard::nic_contract {
 // ---- Limits
 
 TEST_P(NicContract, Limits_CountersRunOutAndComeBack) {
-  if (!start({.max_counters = 16}))
-    return;
+  start({.max_counters = 16});
   const uint32_t most = nic().caps().max_counters;
-  if (!needs(most <= 1 << 16, "a number of counters small enough to use up"))
-    return;
+  NEEDS(most <= 1 << 16, "a number of counters small enough to use up");
   std::set<uint32_t> ids;
   std::vector<CounterId> opened;
   for (uint32_t i = 0; i < most; ++i) {
@@ -39,15 +37,12 @@ TEST_P(NicContract, Limits_CountersRunOutAndComeBack) {
 }
 
 TEST_P(NicContract, Limits_RegionsRunOutAndComeBack) {
-  if (!start({.max_regions = 16}))
-    return;
+  start({.max_regions = 16});
   const uint32_t most = nic(1).caps().max_regions;
-  if (!needs(most <= 1 << 16, "a number of regions small enough to use up"))
-    return;
+  NEEDS(most <= 1 << 16, "a number of regions small enough to use up");
   const CounterId arrived = counter(1);
   const CounterId done = counter();
-  Memory& source = memory(0, 8);
-  source.store(5);
+  Memory& source = word(0, 5);
   std::set<uint32_t> ids;
   std::set<uint64_t> keys;
   std::vector<Memory*> targets;
@@ -73,11 +68,9 @@ TEST_P(NicContract, Limits_RegionsRunOutAndComeBack) {
 }
 
 TEST_P(NicContract, Limits_MessagesOfTheGreatestLengthAndLonger) {
-  if (!start({.max_message_bytes = 10'000}))
-    return;
+  start({.max_message_bytes = 10'000});
   const uint64_t most = nic().caps().max_message_bytes;
-  if (!needs(most <= uint64_t{64} << 20, "a greatest message small enough to test"))
-    return;
+  NEEDS(most <= uint64_t{64} << 20, "a greatest message small enough to test");
   Memory& source = memory(0, most + 1);
   Memory& target = memory(1, most + 1);
   source.fill(1, 0, most + 1);
@@ -99,8 +92,6 @@ TEST_P(NicContract, Limits_MessagesOfTheGreatestLengthAndLonger) {
 // ---- What is in use stays
 
 TEST_P(NicContract, Close_WaitsForWhatNamesTheCounter) {
-  if (!start())
-    return;
   Memory& one = memory(0, 8);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();
@@ -137,8 +128,6 @@ TEST_P(NicContract, Close_WaitsForWhatNamesTheCounter) {
 // ---- N9
 
 TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
-  if (!start())
-    return;
   Memory& local = memory(0, 64);
   Memory& target = memory(1, 64);
   const CounterId good = counter();
@@ -189,8 +178,6 @@ TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
 }
 
 TEST_P(NicContract, N9_BadRegionsAreRefusedEverywhere) {
-  if (!start())
-    return;
   const CounterId trigger = counter();
   add(trigger, 1);
   ASSERT_TRUE(reaches(trigger, 1));
@@ -231,8 +218,6 @@ TEST_P(NicContract, N9_BadRegionsAreRefusedEverywhere) {
 }
 
 TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
-  if (!start())
-    return;
   const CounterId trigger = counter();
   add(trigger, 1);
   ASSERT_TRUE(reaches(trigger, 1));
@@ -282,8 +267,6 @@ TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
 }
 
 TEST_P(NicContract, N9_DoorbellKindsThatAreNotListedAreRefused) {
-  if (!start())
-    return;
   const CounterId c = counter();
   const std::vector<DoorbellKind> listed = doorbell_kinds();
   for (DoorbellKind kind : {DoorbellKind::kMmioAdd, DoorbellKind::kAtomicAdd, DoorbellKind::kHostCall})
@@ -292,8 +275,6 @@ TEST_P(NicContract, N9_DoorbellKindsThatAreNotListedAreRefused) {
 }
 
 TEST_P(NicContract, N9_WordsOfTotalsAreStoredToAsWell) {
-  if (!start())
-    return;
   if (!nic().caps().doorbell_totals)
     GTEST_SKIP() << "the NIC lists no totals";
   const CounterId c = counter();
@@ -313,8 +294,6 @@ TEST_P(NicContract, N9_WordsOfTotalsAreStoredToAsWell) {
 // ---- Who is there
 
 TEST_P(NicContract, Caps_AreNumbersToWorkWith) {
-  if (!start())
-    return;
   for (size_t rank = 0; rank < size(); ++rank) {
     const nic::Caps& caps = nic(rank).caps();
     EXPECT_FALSE(caps.name.empty());
@@ -336,8 +315,7 @@ TEST_P(NicContract, Caps_AreNumbersToWorkWith) {
 }
 
 TEST_P(NicContract, Peers_MustBeRight) {
-  if (!start({.connected = false}))
-    return;
+  start({.connected = false});
   const std::vector<nic::Address> all = {nic(0).address(), nic(1).address()};
   const auto set = [&](size_t rank, const std::vector<nic::Address>& peers, uint32_t self) {
     return [this, rank, peers, self] { return nic(rank).set_peers(peers, self); };

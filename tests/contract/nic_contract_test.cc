@@ -1,19 +1,19 @@
-// The NIC contract over every implementation: the simulator's model, the threaded NIC on every wire, and the driver
-// over libfabric's CXI provider (on a machine with Slingshot, or the simulated one where FI_PROVIDER_PATH names it;
-// elsewhere these rows are skipped).
+// The NIC contract and the control channel over every implementation: the simulator's model, the threaded NIC on every
+// wire, and the driver over libfabric's CXI provider (on a machine with Slingshot, or the simulated one where
+// FI_PROVIDER_PATH names it; elsewhere these rows are skipped).
 #include <gtest/gtest.h>
 #include <sched.h>
 
 #include <memory>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <vector>
 
-#include "tests/contract/deterministic_fabric.h"
+#include "tests/contract/contract_fabrics.h"
+#include "tests/contract/control_channel_contract.h"
 #include "tests/contract/local_fabric.h"
 #include "tests/contract/nic_contract.h"
-#include "tests/contract/ofi_fabric.h"
-#include "tests/contract/simulated_fabric.h"
 #include "tests/nicsim/fake_device_memory.h"
 
 namespace lanyard::nic_contract {
@@ -64,6 +64,26 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(Cxi, NicContract, ::testing::Values(over_ofi("Plain", false), over_ofi("Checked", true)),
                          maker_name);
+
+// ---- The control channel, on the same NICs
+
+INSTANTIATE_TEST_SUITE_P(
+    Threaded, ChannelContract,
+    ::testing::Values(over_simulation("Shm", [](LocalOptions&) {}),
+                      over_simulation("ShmNarrow", [](LocalOptions& options) { options.slots = 2; }),
+                      over_simulation("Tcp", [](LocalOptions& options) { options.wire = LocalOptions::Wire::kTcp; }),
+                      over_simulation("Checked", [](LocalOptions& options) { options.checked = true; })),
+    maker_name);
+
+std::vector<NicMaker> seeds() {
+  std::vector<NicMaker> makers;
+  for (uint64_t seed = 1; seed <= 40; ++seed)
+    makers.push_back(over_steps("Seed" + std::to_string(seed), seed, seed % 8 == 0));
+  return makers;
+}
+INSTANTIATE_TEST_SUITE_P(Steps, ChannelContract, ::testing::ValuesIn(seeds()), maker_name);
+
+INSTANTIATE_TEST_SUITE_P(Cxi, ChannelContract, ::testing::Values(over_ofi("Plain", false)), maker_name);
 
 }  // namespace
 }  // namespace lanyard::nic_contract

@@ -9,11 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/contract/deterministic_fabric.h"
+#include "tests/contract/contract_fabrics.h"
 #include "tests/contract/local_fabric.h"
 #include "tests/contract/nic_contract.h"
-#include "tests/contract/ofi_fabric.h"
-#include "tests/contract/simulated_fabric.h"
 
 namespace lanyard::nic_contract {
 namespace {

@@ -1,11 +1,16 @@
-// Programs of threads that post, ring and ask, and of threads that take a lock.
+// Programs of two NICs: threads that post, ring and ask; messages that are long, many or late; threads that wait,
+// attend, listen and sleep.
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tests/interleaving/pair.h"
 #include "tests/interleaving/programs.h"
 
 namespace lanyard::interleaving::programs {
+
+// ---- Posting
 
 using nic::CounterId;
 using nic::Doorbell;
@@ -203,6 +208,176 @@ void canceling() {
   expect(from.nic().free_entries() == from.nic().caps().deferred_depth, "an entry is not free again");
   from.expect_count(trigger, 3);
   from.close(trigger);
+  pair.close();
+}
+
+// ---- Messages that are long, many, or late
+
+using nic::CounterId;
+
+// A region goes while long messages land there. What has not landed by then fails, and writes nothing any more.
+void deregistering() {
+  Pair pair({.bytes = 3 * 4096});
+  Side &from = pair[0], &to = pair[1];
+  std::vector<uint64_t> memory(from.write(to).bytes / sizeof(uint64_t));
+  const CounterId counter = to.counter();
+  const nic::RegionId region =
+      to.nic().register_region(memory.data(), memory.size() * sizeof(uint64_t), counter).value();
+  nic::Op op = from.write(to);
+  op.remote = {to.rank(), to.nic().key(region).value(), 0};
+  std::fill(from.memory() + 2, from.memory() + 2 + memory.size(), 7);
+  std::vector<uint64_t> left;
+  pair.set_off();
+  Thread remover("remover", [&] {
+    expect_ok(to.nic().deregister_region(region));
+    left = memory;
+  });
+  from.issue(op);
+  from.issue(op);
+  from.wait_until([&] { return from.nic().read(from.ended()).value().reached() == 2; });
+  remover.join();
+  expect(memory == left, "a region is written to that has gone");
+  const nic::CounterValue value = from.nic().read(from.ended()).value();
+  expect(to.nic().read(counter).value().success == value.success, "a message counts at one end only");
+  expect(from.nic().failures() == value.failure, "a failure is not counted");
+  for (uint32_t i = 0; i < value.failure; ++i)
+    expect(from.nic().take_failure().has_value(), "a failure has no record");
+  to.close(counter);
+  from.close();
+  to.close();
+}
+
+// More is sent than the inbox at the other end, and this one for what comes back, have room for.
+void full_inboxes() {
+  Pair pair({.slots = 2});
+  Side &from = pair[0], &to = pair[1];
+  pair.set_off();
+  Thread driver("driver", [&] { to.nic().progress(); });
+  for (int i = 0; i < 5; ++i)
+    from.issue_and_go(from.sum(to));
+  driver.join();
+  settle();
+  expect(to.sums() == 5, "a message is left lying");
+  from.expect_count(from.ended(), 5);
+  to.expect_count(to.landed(), 5);
+  pair.close();
+}
+
+// A message that takes more than one poll, copied by both ends, with a short one behind it. Threads drive now and then,
+// or come out of their sleep, and then go elsewhere.
+void long_messages() {
+  Pair pair({.bytes = 40 * 1024});
+  Side &from = pair[0], &to = pair[1];
+  const nic::Op op = from.write(to);
+  for (size_t i = 0; i < op.bytes / sizeof(uint64_t); ++i)
+    from.memory()[2 + i] = i;
+  pair.set_off();
+  Thread sender("sender", [&] {
+    from.issue_and_go(op);
+    from.issue_and_go(from.sum(to));
+  });
+  Thread sleeper("sleeper", [&] { to.nic().wait_since(to.nic().activity(), kLongestNap); });
+  to.nic().progress();
+  to.nic().progress();
+  sender.join();
+  sleeper.join();
+  settle();
+  expect(to.sums() == 1, "a message is left lying");
+  from.expect_count(from.ended(), 2);
+  to.expect_count(to.landed(), 2);
+  expect(std::equal(from.memory() + 2, from.memory() + 2 + op.bytes / sizeof(uint64_t), to.memory() + 2),
+         "a message is not what was sent");
+  pair.close();
+}
+
+// ---- Threads that wait, attend, listen and sleep
+
+using nic::CounterId;
+using nic::Doorbell;
+
+// Who is told of messages drives nothing; a thread that attends comes and goes.
+void listening() {
+  Pair pair;
+  Side &from = pair[0], &to = pair[1];
+  const CounterId trigger = from.counter();
+  const auto call = [](void* object) {
+    Scheduler::running()->wake([object](const void* key) { return key == object; }, 1);
+  };
+  expect_ok(to.nic().listen(to.landed(), {.call = call, .object = &pair}));
+  pair.set_off();
+  Thread poster("poster", [&] {
+    const Doorbell bell = from.bell(trigger);
+    for (uint64_t i = 1; i <= 3; ++i) {
+      from.post(from.sum(to), trigger, i);
+      Side::ring(bell);
+    }
+  });
+  Thread attendant("attendant", [&] { to.attend_until(2, [&] { return to.sums() >= 1; }); });
+  while (to.sums() != 3)
+    Scheduler::running()->sleep(&pair, std::nullopt, Where::here());
+  poster.join();
+  attendant.join();
+  expect_ok(to.nic().listen(to.landed(), {}));
+  from.wait_for(from.ended(), 3);
+  to.expect_count(to.landed(), 3);
+  from.close(trigger);
+  pair.close();
+}
+
+// Two threads sleep on one NIC for one thing, which takes an operation from either NIC.
+void waiting() {
+  Pair pair;
+  Side &from = pair[0], &to = pair[1];
+  const auto wait = [&] { to.wait_until([&] { return to.sums() == 2; }); };
+  pair.set_off();
+  Thread first("waiter", wait);
+  Thread second("other", wait);
+  Thread third("third", [&] { to.issue_and_go(to.sum(to)); });
+  from.issue_and_go(from.sum(to));
+  first.join();
+  second.join();
+  third.join();
+  from.wait_for(from.ended(), 1);
+  to.wait_for(to.ended(), 1);
+  pair.close();
+}
+
+// What comes while a thread attends is that thread's, or is handed over; others drive meanwhile, and go elsewhere.
+void handing_over() {
+  Pair pair;
+  Side &from = pair[0], &to = pair[1];
+  pair.set_off();
+  Thread attendant("attendant", [&] {
+    to.nic().attend();
+    to.nic().leave();
+  });
+  Thread driver("driver", [&] { to.nic().progress(); });
+  from.issue_and_go(from.sum(to));
+  attendant.join();
+  driver.join();
+  settle();
+  expect(to.sums() == 1, "what came is left lying");
+  from.expect_count(from.ended(), 1);
+  pair.close();
+}
+
+// Who leaves a command behind and goes to sleep wakes up for it.
+void going_to_sleep() {
+  Pair pair;
+  Side &from = pair[0], &to = pair[1];
+  pair.set_off();
+  Thread driver("driver", [&] { from.nic().progress(); });
+  from.issue(from.sum(to));
+  while (true) {
+    const uint64_t seen = from.nic().activity();
+    if (to.sums() == 1)
+      break;
+    from.nic().wait_since(seen, kEver);
+    from.nic().progress();
+  }
+  driver.join();
+  settle();
+  from.expect_count(from.ended(), 1);
   pair.close();
 }
 
