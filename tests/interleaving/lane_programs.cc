@@ -8,7 +8,6 @@
 #include "tests/interleaving/copies/gpu/lane_protocol.h"
 #include "tests/interleaving/pair.h"
 #include "tests/interleaving/primitives.h"
-#include "tests/interleaving/programs.h"
 
 namespace lanyard::interleaving::programs {
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tests/interleaving/pair.h"
-#include "tests/interleaving/programs.h"
 
 namespace lanyard::interleaving::programs {
 
@@ -212,8 +211,6 @@ void canceling() {
 }
 
 // ---- Messages that are long, many, or late
-
-using nic::CounterId;
 
 // A region goes while long messages land there. What has not landed by then fails, and writes nothing any more.
 void deregistering() {

@@ -1,5 +1,5 @@
 // Pair: two NICs of one schedule, joined by a shared-memory wire, and what threads do with them. All of it copies
-// (copies.bzl), so this is for workloads alone.
+// (copies.bzl), so this is for programs alone.
 #ifndef LANYARD_TESTS_INTERLEAVING_PAIR_H_
 #define LANYARD_TESTS_INTERLEAVING_PAIR_H_
 
@@ -273,6 +273,19 @@ class Pair {
   std::array<Side, 2> sides_;
 };
 
+// ---- Programs
+// Each sets up two NICs, a lane or a lock, lets its threads go, and looks at what must be true in the end, whatever the
+// order (nic.h, wire.h).
+namespace programs {
+
+// nic_programs.cc
+void posting(), ringing(), full_ring(), releasing(), due_when_posted(), doorbell_words(), arming_while_attending(),
+    canceling(), locking(), deregistering(), full_inboxes(), long_messages(), listening(), waiting(), handing_over(),
+    going_to_sleep();
+// lane_programs.cc
+void lanes_in_chunks(), lanes_waited_for_in_turn();
+
+}  // namespace programs
 }  // namespace lanyard::interleaving
 
 #endif  // LANYARD_TESTS_INTERLEAVING_PAIR_H_

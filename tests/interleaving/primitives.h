@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "tests/interleaving/scheduler.h"
+#include "transport/base/status.h"
 
 namespace lanyard::interleaving {
 
@@ -183,5 +184,14 @@ inline void touch(const void* data, const char* name) {
 }
 
 }  // namespace lanyard::interleaving
+
+namespace lanyard {
+
+// Instead of transport/base/service_thread.cc: a thread of the schedule.
+inline Result<interleaving::Thread> start_service_thread(const char* name, std::function<void()> body) {
+  return interleaving::Thread(name, std::move(body));
+}
+
+}  // namespace lanyard
 
 #endif  // LANYARD_TESTS_INTERLEAVING_PRIMITIVES_H_

@@ -14,19 +14,154 @@
 
 #include <ucontext.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "tests/interleaving/happens_before.h"
-#include "tests/interleaving/strategy.h"
+#include "nicsim/deterministic/random.h"
 
 namespace lanyard::interleaving {
+
+// Strategy: which of the threads that can go on does, and where bad luck strikes; all of it from one seed.
+//
+// A seed also draws the kind of strategy, because no single one finds every mistake soon:
+//   a random walk that changes threads at one step in 1, 4, 16 or 64, or
+//   random priorities that change at up to four steps (Burckhardt et al., ASPLOS 2010).
+class Strategy {
+ public:
+  static constexpr uint32_t kMostThreads = 16;
+
+  explicit Strategy(uint64_t seed)
+      : random_(seed),
+        spurious_(random_.below(2) == 0),
+        leaping_(random_.below(4) != 0),
+        has_priorities_(random_.below(3) == 0),
+        calm_(1u << (2 * random_.below(4))) {
+    for (uint64_t& priority : priorities_)
+      priority = kMiddle + random_.below(UINT32_MAX);
+    // How long the schedule will be is not known: from 32 steps to 1,024.
+    const uint32_t length = 32u << random_.below(6);
+    const uint32_t count = 1 + random_.below(static_cast<uint32_t>(changes_.size()));
+    for (uint32_t i = 0; i < changes_.size(); ++i)
+      changes_[i] = i < count ? 1 + random_.below(length) : 0;
+  }
+  // One of `able`, in rising order and not empty. `running` may be among them; `gives_way`: it would rather not go on.
+  uint32_t next(std::span<const uint32_t> able, uint32_t running, bool gives_way) {
+    ++taken_;
+    return has_priorities_ ? highest(able, running, gives_way) : walk(able, running, gives_way);
+  }
+  uint32_t below(uint32_t n) { return random_.below(n); }
+  // Whether a weak compare-exchange fails now, or a sleep ends, without a reason.
+  bool is_spurious() { return spurious_ && random_.below(32) == 0; }
+  // Whether the clock is found to have gone on by far more than it takes to read it twice.
+  bool leaps() { return leaping_ && random_.below(2) == 0; }
+
+ private:
+  // Programs may spin where somebody else is sure to go on; under strict priorities nobody would.
+  static constexpr uint32_t kPatience = 300;
+  static constexpr uint64_t kMiddle = uint64_t{1} << 32;  // priorities are drawn above it, and fall below it
+
+  uint32_t walk(std::span<const uint32_t> able, uint32_t running, bool gives_way) {
+    const bool can_stay = std::find(able.begin(), able.end(), running) != able.end();
+    if (can_stay && !gives_way && calm_ > 1 && random_.below(calm_) != 0)
+      return running;
+    return able[random_.below(static_cast<uint32_t>(able.size()))];
+  }
+  uint32_t highest(std::span<const uint32_t> able, uint32_t running, bool gives_way) {
+    const bool changes = std::find(changes_.begin(), changes_.end(), taken_) != changes_.end();
+    if (running < kMostThreads && (gives_way || changes || in_a_row_ > kPatience))
+      priorities_[running] = --lowest_;
+    const uint32_t next = *std::max_element(able.begin(), able.end(),
+                                            [&](uint32_t a, uint32_t b) { return priorities_[a] < priorities_[b]; });
+    in_a_row_ = next == running ? in_a_row_ + 1 : 0;
+    return next;
+  }
+
+  nicsim::Random random_;
+  const bool spurious_;
+  const bool leaping_;
+  const bool has_priorities_;
+  const uint32_t calm_;  // a walk changes at one step in so many
+  std::array<uint64_t, kMostThreads> priorities_{};
+  std::array<uint32_t, 4> changes_{};  // at which steps the running thread falls behind all others
+  uint64_t lowest_ = kMiddle;          // so far
+  uint32_t taken_ = 0;
+  uint32_t in_a_row_ = 0;
+};
+
+// HappensBefore: which of a schedule's steps come before which by the program's own memory orders, and not only by the
+// schedule's chance. So data that two threads touch with too weak an order between them is a fault, though every
+// schedule runs under sequential consistency (vector clocks: Mattern 1988; as in FastTrack, PLDI 2009).
+class HappensBefore {
+ public:
+  HappensBefore() {
+    for (uint32_t i = 0; i < clocks_.size(); ++i)
+      clocks_[i][i] = 1;
+  }
+
+  // What thread `to` does from now on comes after what `from` has done.
+  void order(uint32_t from, uint32_t to) {
+    join(clocks_[to], clocks_[from]);
+    ++clocks_[from][from];
+  }
+  void load(uint32_t thread, const void* atomic, std::memory_order order) {
+    if (acquires(order))
+      join(clocks_[thread], released_[atomic]);
+  }
+  void store(uint32_t thread, const void* atomic, std::memory_order order) {
+    Clock& released = released_[atomic];
+    released = releases(order) ? clocks_[thread] : Clock{};
+    ++clocks_[thread][thread];
+  }
+  // Continues the release sequence that it finds.
+  void modify(uint32_t thread, const void* atomic, std::memory_order order) {
+    load(thread, atomic, order);
+    if (releases(order))
+      join(released_[atomic], clocks_[thread]);
+    ++clocks_[thread][thread];
+  }
+  // The thread touches data that only one thread at a time may. Returns whether who touched it last came before.
+  bool touch(uint32_t thread, const void* data) {
+    Touch& last = touched_[data];
+    const bool ordered = last.when <= clocks_[thread][last.thread];
+    last = {.thread = thread, .when = clocks_[thread][thread]};
+    return ordered;
+  }
+
+ private:
+  using Clock = std::array<uint32_t, Strategy::kMostThreads>;
+  struct Touch {
+    uint32_t thread = 0;
+    uint32_t when = 0;
+  };
+
+  static bool acquires(std::memory_order order) {
+    return order == std::memory_order_acquire || order == std::memory_order_acq_rel ||
+           order == std::memory_order_seq_cst;
+  }
+  static bool releases(std::memory_order order) {
+    return order == std::memory_order_release || order == std::memory_order_acq_rel ||
+           order == std::memory_order_seq_cst;
+  }
+  static void join(Clock& into, const Clock& other) {
+    std::transform(into.begin(), into.end(), other.begin(), into.begin(),
+                   [](uint32_t a, uint32_t b) { return std::max(a, b); });
+  }
+
+  std::array<Clock, Strategy::kMostThreads> clocks_{};
+  std::unordered_map<const void*, Clock> released_;  // by atomic: what its last release sequence brings
+  std::unordered_map<const void*, Touch> touched_;
+};
 
 using Nanoseconds = std::chrono::nanoseconds;
 inline constexpr Nanoseconds kLongestNap = std::chrono::milliseconds(10);

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <string>
 
-#include "tests/interleaving/programs.h"
+#include "tests/interleaving/pair.h"
 #include "tests/interleaving/scheduler.h"
 #include "transport/base/check.h"
 
@@ -117,14 +117,6 @@ TEST_P(Workloads, RunAgainAsTheyRan) {
     EXPECT_EQ(first.steps, second.steps);
     EXPECT_NE(first.hash, run(GetParam(), seed + 20).hash);
   }
-}
-
-TEST(Interleaving, AFaultOfTheChildProcessReachesThisOne) {
-  const Find find = hunt({"faulty", true, [] { Scheduler::running()->fail("planted"); }}, 31);
-  EXPECT_STREQ(find.fault, "planted");
-  EXPECT_EQ(find.seed, 31u);
-  EXPECT_EQ(find.schedules, 1u);
-  EXPECT_STREQ(hunt({"crash", true, [] { ::raise(SIGKILL); }}, 1).fault, "the process ends: Killed");
 }
 
 }  // namespace
