@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/api/api_hints.h"
-#include "tests/api/api_misuse.h"
+#include "tests/api/api_objects.h"
 
 namespace lanyard::api_test {
 namespace {
@@ -20,7 +19,12 @@ namespace {
 // A request that is matched, and freed at the end.
 class Collective {
  public:
-  explicit Collective(int code) { EXPECT_TRUE(ok(code)); }
+  Collective() = default;
+  // By a call and all of its arguments but the last two.
+  template <typename Init, typename... Arguments>
+  explicit Collective(Init init, Arguments... arguments) {
+    EXPECT_TRUE(ok(init(arguments..., MPI_INFO_NULL, &request_)));
+  }
   ~Collective() { free(); }
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
@@ -36,8 +40,6 @@ class Collective {
     }
   }
 
-  Collective() = default;
-
  private:
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
@@ -48,6 +50,20 @@ struct Collectives : Misuse {
     collective.wait(queue);
     queue.wait();
   }
+  // All processes in a line, or in a ring.
+  MPI_Comm row(bool closed) {
+    const int size = ranks(), periodic = closed ? 1 : 0;
+    EXPECT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &row_)));
+    return row_;
+  }
+  void TearDown() override {
+    if (row_ != MPI_COMM_NULL)
+      MPI_Comm_free(&row_);
+    Misuse::TearDown();
+  }
+  int lower() const { return (rank() + ranks() - 1) % ranks(); }
+  int higher() const { return (rank() + 1) % ranks(); }
+  MPI_Comm row_ = MPI_COMM_NULL;
   int value(int of, int i, int round) const { return 1000 * round + 17 * of + i; }
 };
 
@@ -55,8 +71,7 @@ constexpr int kRounds = 5;
 constexpr int kCount = 33;
 
 TEST_F(Collectives, NobodyPassesABarrierBeforeAllHaveCome) {
-  Collective barrier;
-  ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+  Collective barrier(MPIX_Barrier_init, MPI_COMM_WORLD);
   barrier.match();
   // How far each process is, in memory that all of them see.
   MPI_Win window = MPI_WIN_NULL;
@@ -86,9 +101,7 @@ TEST_F(Collectives, NobodyPassesABarrierBeforeAllHaveCome) {
 TEST_F(Collectives, ABroadcastReachesAll) {
   for (const int root : {0, ranks() - 1}) {
     std::vector<int> data(kCount);
-    Collective broadcast;
-    ASSERT_TRUE(
-        ok(MPIX_Bcast_init(data.data(), kCount, MPI_INT, root, MPI_COMM_WORLD, MPI_INFO_NULL, broadcast.address())));
+    Collective broadcast(MPIX_Bcast_init, data.data(), kCount, MPI_INT, root, MPI_COMM_WORLD);
     broadcast.match();
     for (int round = 0; round < kRounds; ++round) {
       for (int i = 0; i < kCount; ++i)
@@ -104,9 +117,8 @@ TEST_F(Collectives, AllgatherGathersInPlaceToo) {
   for (const bool in_place : {false, true}) {
     std::vector<int> own(kCount), all(static_cast<size_t>(kCount * ranks()));
     const size_t mine = static_cast<size_t>(kCount * rank());
-    Collective gather;
-    ASSERT_TRUE(ok(MPIX_Allgather_init(in_place ? MPI_IN_PLACE : own.data(), kCount, MPI_INT, all.data(), kCount,
-                                       MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, gather.address())));
+    Collective gather(MPIX_Allgather_init, in_place ? MPI_IN_PLACE : own.data(), kCount, MPI_INT, all.data(), kCount,
+                      MPI_INT, MPI_COMM_WORLD);
     gather.match();
     for (int round = 0; round < kRounds; ++round) {
       std::fill(all.begin(), all.end(), -1);
@@ -129,10 +141,8 @@ TEST_F(Collectives, AllgathervTakesUnevenBlocks) {
     end += 2 + counts.back();
   }
   std::vector<int> own(static_cast<size_t>(ranks() + 1)), all(static_cast<size_t>(end + 1), -1);
-  Collective gather;
-  ASSERT_TRUE(
-      ok(MPIX_Allgatherv_init(own.data(), counts[static_cast<size_t>(rank())], MPI_INT, all.data(), counts.data(),
-                              displacements.data(), MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, gather.address())));
+  Collective gather(MPIX_Allgatherv_init, own.data(), counts[static_cast<size_t>(rank())], MPI_INT, all.data(),
+                    counts.data(), displacements.data(), MPI_INT, MPI_COMM_WORLD);
   gather.match();
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < own.size(); ++i)
@@ -154,22 +164,20 @@ void compare_with_mpi(MPIX_Queue queue, MPI_Datatype datatype, std::initializer_
   for (const MPI_Op op : operations) {
     for (const bool in_place : {false, true}) {
       std::vector<T> own(kCount), result(kCount), expected(kCount);
-      MPI_Request request = MPI_REQUEST_NULL;
-      ASSERT_TRUE(ok(MPIX_Allreduce_init(in_place ? MPI_IN_PLACE : own.data(), result.data(), kCount, datatype, op,
-                                         MPI_COMM_WORLD, MPI_INFO_NULL, &request)));
-      ASSERT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
+      Collective reduce(MPIX_Allreduce_init, in_place ? MPI_IN_PLACE : own.data(), result.data(), kCount, datatype, op,
+                        MPI_COMM_WORLD);
+      reduce.match();
       for (int round = 0; round < 3; ++round) {
         for (int i = 0; i < kCount; ++i)
           own[static_cast<size_t>(i)] = static_cast<T>((rank() + 2) * (i - 5) + round);
         MPI_Allreduce(own.data(), expected.data(), kCount, datatype, op, MPI_COMM_WORLD);
         if (in_place)
           result = own;
-        EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, &request)));
-        EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
+        reduce.start(queue);
+        reduce.wait(queue);
         EXPECT_TRUE(ok(MPIX_Queue_wait(queue)));
         EXPECT_EQ(result, expected);
       }
-      EXPECT_TRUE(ok(MPI_Request_free(&request)));
     }
   }
 }
@@ -191,9 +199,7 @@ TEST_F(Collectives, IntegersAreReducedAsByMpi) {
 TEST_F(Collectives, RealNumbersAreAddedInTheOrderOfRanks) {
   const auto contribution = [](int of, int i) { return 1.0 / (3 * of + i + 1) * (of % 2 == 0 ? 1e10 : 1); };
   std::vector<double> own(kCount), result(kCount);
-  Collective sum;
-  ASSERT_TRUE(ok(MPIX_Allreduce_init(own.data(), result.data(), kCount, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD,
-                                     MPI_INFO_NULL, sum.address())));
+  Collective sum(MPIX_Allreduce_init, own.data(), result.data(), kCount, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   sum.match();
   for (int i = 0; i < kCount; ++i)
     own[static_cast<size_t>(i)] = contribution(rank(), i);
@@ -211,18 +217,13 @@ TEST_F(Collectives, RealNumbersAreAddedInTheOrderOfRanks) {
 
 TEST_F(Collectives, ComplexNumbersAndPairsAreReduced) {
   std::complex<double> factor(1, rank()), product;
-  Collective complex;
-  ASSERT_TRUE(ok(MPIX_Allreduce_init(&factor, &product, 1, MPI_C_DOUBLE_COMPLEX, MPI_PROD, MPI_COMM_WORLD,
-                                     MPI_INFO_NULL, complex.address())));
+  Collective complex(MPIX_Allreduce_init, &factor, &product, 1, MPI_C_DOUBLE_COMPLEX, MPI_PROD, MPI_COMM_WORLD);
   struct Pair {
     short value;
     int index;
   } own{static_cast<short>(rank() / 2), rank()}, largest{}, smallest{};
-  Collective last, first;
-  ASSERT_TRUE(ok(MPIX_Allreduce_init(&own, &largest, 1, MPI_SHORT_INT, MPI_MAXLOC, MPI_COMM_WORLD, MPI_INFO_NULL,
-                                     last.address())));
-  ASSERT_TRUE(ok(MPIX_Allreduce_init(&own, &smallest, 1, MPI_SHORT_INT, MPI_MINLOC, MPI_COMM_WORLD, MPI_INFO_NULL,
-                                     first.address())));
+  Collective last(MPIX_Allreduce_init, &own, &largest, 1, MPI_SHORT_INT, MPI_MAXLOC, MPI_COMM_WORLD);
+  Collective first(MPIX_Allreduce_init, &own, &smallest, 1, MPI_SHORT_INT, MPI_MINLOC, MPI_COMM_WORLD);
   std::vector<MPI_Request> all{complex.handle(), last.handle(), first.handle()};
   ASSERT_TRUE(ok(MPIX_Matchall(3, all.data(), MPI_STATUSES_IGNORE)));
   EXPECT_TRUE(ok(MPIX_Enqueue_startall(queue, 3, all.data())));
@@ -239,9 +240,7 @@ TEST_F(Collectives, ComplexNumbersAndPairsAreReduced) {
 }
 
 TEST_F(Collectives, NothingIsReducedToNothing) {
-  Collective none;
-  ASSERT_TRUE(
-      ok(MPIX_Allreduce_init(nullptr, nullptr, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, none.address())));
+  Collective none(MPIX_Allreduce_init, nullptr, nullptr, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   none.match();
   run(none);
 }
@@ -254,17 +253,14 @@ TEST_F(Collectives, MessagesGoAlongTheDimensionsOfAGrid) {
   const int sizes[] = {ranks(), 1}, periodic[] = {1, 1};
   ASSERT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 2, sizes, periodic, 0, &grid)));
   int out[4], in[4];
-  Collective exchange;
-  ASSERT_TRUE(
-      ok(MPIX_Neighbor_alltoall_init(out, 1, MPI_INT, in, 1, MPI_INT, grid, MPI_INFO_NULL, exchange.address())));
+  Collective exchange(MPIX_Neighbor_alltoall_init, out, 1, MPI_INT, in, 1, MPI_INT, grid);
   exchange.match();
-  const int lower = (rank() + ranks() - 1) % ranks(), higher = (rank() + 1) % ranks();
   for (int round = 0; round < kRounds; ++round) {
     for (int i = 0; i < 4; ++i)
       out[i] = value(rank(), i, round);
     run(exchange);
-    EXPECT_EQ(in[0], value(lower, 1, round)) << "what the lower one sent upwards";
-    EXPECT_EQ(in[1], value(higher, 0, round));
+    EXPECT_EQ(in[0], value(lower(), 1, round)) << "what the lower one sent upwards";
+    EXPECT_EQ(in[1], value(higher(), 0, round));
     EXPECT_EQ(in[2], value(rank(), 3, round));
     EXPECT_EQ(in[3], value(rank(), 2, round));
   }
@@ -272,19 +268,15 @@ TEST_F(Collectives, MessagesGoAlongTheDimensionsOfAGrid) {
 }
 
 TEST_F(Collectives, AnOpenGridHasNoNeighboursAtItsEnds) {
-  MPI_Comm line = MPI_COMM_NULL;
-  const int size = ranks(), periodic = 0;
-  ASSERT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &line)));
+  const MPI_Comm line = row(false);
   int out[2] = {value(rank(), 0, 0), value(rank(), 1, 0)}, in[2] = {-1, -1};
   const int counts[] = {1, 1}, displacements[] = {0, 1};
-  Collective exchange;
-  ASSERT_TRUE(ok(MPIX_Neighbor_alltoallv_init(out, counts, displacements, MPI_INT, in, counts, displacements, MPI_INT,
-                                              line, MPI_INFO_NULL, exchange.address())));
+  Collective exchange(MPIX_Neighbor_alltoallv_init, out, counts, displacements, MPI_INT, in, counts, displacements,
+                      MPI_INT, line);
   exchange.match();
   run(exchange);
   EXPECT_EQ(in[0], rank() == 0 ? -1 : value(rank() - 1, 1, 0));
   EXPECT_EQ(in[1], rank() == ranks() - 1 ? -1 : value(rank() + 1, 0, 0));
-  MPI_Comm_free(&line);
 }
 
 // Every process sends to rank 0 twice, and to nobody else; with columns of a matrix.
@@ -316,10 +308,8 @@ TEST_F(Collectives, AGraphMayHaveSeveralEdgesBetweenTwo) {
   rows.reserve(1);
   ints.reserve(1);
   in.reserve(1);
-  Collective exchange;
-  ASSERT_TRUE(
-      ok(MPIX_Neighbor_alltoallw_init(matrix.data(), ones.data(), from.data(), columns.data(), in.data(), rows.data(),
-                                      to.data(), ints.data(), graph, MPI_INFO_NULL, exchange.address())));
+  Collective exchange(MPIX_Neighbor_alltoallw_init, matrix.data(), ones.data(), from.data(), columns.data(), in.data(),
+                      rows.data(), to.data(), ints.data(), graph);
   MPI_Type_free(&column);
   MPI_Comm_free(&graph);
   exchange.match();
@@ -332,9 +322,7 @@ TEST_F(Collectives, AGraphMayHaveSeveralEdgesBetweenTwo) {
 
 // From MPI_BOTTOM displacements are addresses, of the one buffer and of the other.
 TEST_F(Collectives, BlocksMayLieAtAddresses) {
-  MPI_Comm ring = MPI_COMM_NULL;
-  const int size = ranks(), periodic = 1;
-  ASSERT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring)));
+  const MPI_Comm ring = row(true);
   int first = value(rank(), 0, 0), from_higher = -1;
   const auto second = std::make_unique<int>(value(rank(), 1, 0)), from_lower = std::make_unique<int>(-1);
   MPI_Aint out[2], in[2];
@@ -344,42 +332,34 @@ TEST_F(Collectives, BlocksMayLieAtAddresses) {
   MPI_Get_address(&from_higher, &in[1]);
   const int ones[] = {1, 1};
   const MPI_Datatype ints[] = {MPI_INT, MPI_INT};
-  Collective exchange;
-  ASSERT_TRUE(ok(MPIX_Neighbor_alltoallw_init(MPI_BOTTOM, ones, out, ints, MPI_BOTTOM, ones, in, ints, ring,
-                                              MPI_INFO_NULL, exchange.address())));
+  Collective exchange(MPIX_Neighbor_alltoallw_init, MPI_BOTTOM, ones, out, ints, MPI_BOTTOM, ones, in, ints, ring);
   exchange.match();
   run(exchange);
-  EXPECT_EQ(*from_lower, value((rank() + ranks() - 1) % ranks(), 1, 0));
-  EXPECT_EQ(from_higher, value((rank() + 1) % ranks(), 0, 0));
-  MPI_Comm_free(&ring);
+  EXPECT_EQ(*from_lower, value(lower(), 1, 0));
+  EXPECT_EQ(from_higher, value(higher(), 0, 0));
 }
 
 // A match needs none of the arrays and communicators that the call was given.
 TEST_F(Collectives, OutliveWhatTheyWereMadeOf) {
-  MPI_Comm ring = MPI_COMM_NULL;
-  const int size = ranks(), periodic = 1;
-  ASSERT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring)));
+  const MPI_Comm ring = row(true);
   int out[] = {value(rank(), 0, 0), value(rank(), 1, 0)}, in[] = {-1, -1}, blocks_in[] = {-1, -1};
   std::vector<int> counts(2, 1), displacements{0, 1};
   int own = rank() + 1, sum = -1;
-  Collective reduce, single, blocks;
-  ASSERT_TRUE(ok(MPIX_Allreduce_init(&own, &sum, 1, MPI_INT, MPI_SUM, ring, MPI_INFO_NULL, reduce.address())));
-  ASSERT_TRUE(ok(MPIX_Neighbor_alltoall_init(out, 1, MPI_INT, in, 1, MPI_INT, ring, MPI_INFO_NULL, single.address())));
-  ASSERT_TRUE(
-      ok(MPIX_Neighbor_alltoallv_init(out, counts.data(), displacements.data(), MPI_INT, blocks_in, counts.data(),
-                                      displacements.data(), MPI_INT, ring, MPI_INFO_NULL, blocks.address())));
+  Collective reduce(MPIX_Allreduce_init, &own, &sum, 1, MPI_INT, MPI_SUM, ring);
+  Collective single(MPIX_Neighbor_alltoall_init, out, 1, MPI_INT, in, 1, MPI_INT, ring);
+  Collective blocks(MPIX_Neighbor_alltoallv_init, out, counts.data(), displacements.data(), MPI_INT, blocks_in,
+                    counts.data(), displacements.data(), MPI_INT, ring);
   std::fill(counts.begin(), counts.end(), 1000);
   std::fill(displacements.begin(), displacements.end(), 1000);
-  MPI_Comm_free(&ring);
+  MPI_Comm_free(&row_);
   for (Collective* each : {&blocks, &reduce, &single}) {
     each->match();
     run(*each);
   }
-  const int lower = (rank() + ranks() - 1) % ranks(), higher = (rank() + 1) % ranks();
   EXPECT_EQ(sum, ranks() * (ranks() + 1) / 2);
   for (const int* got : {in, blocks_in}) {
-    EXPECT_EQ(got[0], value(lower, 1, 0));
-    EXPECT_EQ(got[1], value(higher, 0, 0));
+    EXPECT_EQ(got[0], value(lower(), 1, 0));
+    EXPECT_EQ(got[1], value(higher(), 0, 0));
   }
 }
 
@@ -411,8 +391,7 @@ TEST_F(Collectives, CountTheSameByEveryForm) {
 
 TEST_F(Collectives, AreAnExchangeOrSingleRequestsOnDemand) {
   for (const bool merged : {true, false}) {
-    Collective barrier;
-    ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+    Collective barrier(MPIX_Barrier_init, MPI_COMM_WORLD);
     EXPECT_EQ(facts_of(barrier.handle())["lanyard_route"], "mpi");
     if (!merged) {
       EXPECT_TRUE(ok(hint(barrier.handle(), "none")));
@@ -441,10 +420,8 @@ TEST_F(Collectives, ChangeTheCallAndTheQueue) {
   Stream another_stream;
   Queue another(another_stream);
   int own = 0, sum = 0;
-  Collective reduce, barrier;
-  ASSERT_TRUE(
-      ok(MPIX_Allreduce_init(&own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, reduce.address())));
-  ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+  Collective reduce(MPIX_Allreduce_init, &own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  Collective barrier(MPIX_Barrier_init, MPI_COMM_WORLD);
   Requests pair;
   add_pair(pair);
   std::vector<MPI_Request> all{*pair.at(0), reduce.handle(), *pair.at(1), barrier.handle()};
@@ -465,9 +442,7 @@ TEST_F(Collectives, ChangeTheCallAndTheQueue) {
 
 TEST_F(Collectives, AreTheMpisOwnAsLongAsTheyAreNotMatched) {
   int own = rank() + 1, sum = 0;
-  Collective reduce;
-  ASSERT_TRUE(
-      ok(MPIX_Allreduce_init(&own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, reduce.address())));
+  Collective reduce(MPIX_Allreduce_init, &own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   EXPECT_TRUE(ok(MPI_Start(reduce.address())));
   EXPECT_TRUE(ok(MPI_Wait(reduce.address(), MPI_STATUS_IGNORE)));
   EXPECT_EQ(sum, ranks() * (ranks() + 1) / 2);
@@ -488,9 +463,7 @@ TEST_F(Collectives, WhatIsNotMpisOwnIsRefusedWhenMatched) {
   int own = 1, sum = 0;
   MPI_Op operation = MPI_OP_NULL;
   MPI_Op_create(first_of_both, 0, &operation);
-  Collective user;
-  ASSERT_TRUE(
-      ok(MPIX_Allreduce_init(&own, &sum, 1, MPI_INT, operation, MPI_COMM_WORLD, MPI_INFO_NULL, user.address())));
+  Collective user(MPIX_Allreduce_init, &own, &sum, 1, MPI_INT, operation, MPI_COMM_WORLD);
   refused([&] { return MPIX_Match(user.address(), MPI_STATUS_IGNORE); }, MPI_ERR_OP, {"none of MPI's own"});
   EXPECT_TRUE(ok(MPI_Start(user.address()))) << "the MPI can do it";
   EXPECT_TRUE(ok(MPI_Wait(user.address(), MPI_STATUS_IGNORE)));
@@ -524,9 +497,8 @@ TEST_F(Collectives, ThoseOfAnInterCommunicatorAreTheMpisAlone) {
   int own = rank();
   std::vector<int> all(static_cast<size_t>(others), -1);
   {
-    Collective gather;
-    ASSERT_TRUE(ok(MPIX_Allgatherv_init(&own, 1, MPI_INT, all.data(), counts.data(), displacements.data(), MPI_INT,
-                                        inter, MPI_INFO_NULL, gather.address())));
+    Collective gather(MPIX_Allgatherv_init, &own, 1, MPI_INT, all.data(), counts.data(), displacements.data(), MPI_INT,
+                      inter);
     refused([&] { return MPIX_Match(gather.address(), MPI_STATUS_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION,
             {"inter-communicator"});
   }
@@ -540,23 +512,13 @@ TEST_F(Collectives, WithoutATopologyNobodyHasNeighbours) {
   const MPI_Aint bytes[1] = {0};
   const MPI_Datatype types[1] = {MPI_INT};
   MPI_Request request = MPI_REQUEST_NULL;
-  refused(
-      [&] {
-        return MPIX_Neighbor_alltoall_init(out, 1, MPI_INT, in, 1, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
-      },
-      MPI_ERR_TOPOLOGY, {"no topology"});
-  refused(
-      [&] {
-        return MPIX_Neighbor_alltoallv_init(out, counts, displacements, MPI_INT, in, counts, displacements, MPI_INT,
-                                            MPI_COMM_WORLD, MPI_INFO_NULL, &request);
-      },
-      MPI_ERR_TOPOLOGY, {"no topology"});
-  refused(
-      [&] {
-        return MPIX_Neighbor_alltoallw_init(out, counts, bytes, types, in, counts, bytes, types, MPI_COMM_WORLD,
-                                            MPI_INFO_NULL, &request);
-      },
-      MPI_ERR_TOPOLOGY, {"no topology"});
+  const auto expect_refusal = [&](auto init, auto... arguments) {
+    refused([&] { return init(arguments..., MPI_COMM_WORLD, MPI_INFO_NULL, &request); }, MPI_ERR_TOPOLOGY,
+            {"no topology"});
+  };
+  expect_refusal(MPIX_Neighbor_alltoall_init, out, 1, MPI_INT, in, 1, MPI_INT);
+  expect_refusal(MPIX_Neighbor_alltoallv_init, out, counts, displacements, MPI_INT, in, counts, displacements, MPI_INT);
+  expect_refusal(MPIX_Neighbor_alltoallw_init, out, counts, bytes, types, in, counts, bytes, types);
   EXPECT_EQ(request, MPI_REQUEST_NULL);
 }
 
@@ -566,10 +528,8 @@ TEST_F(Collectives, AMatchThatFailsLeavesNothingBehind) {
     GTEST_SKIP() << "a broadcast to nobody fits";
   std::vector<int> data(kCount);
   {
-    Collective broadcast;
     const int count = rank() == 0 ? kCount : kCount - 1;
-    ASSERT_TRUE(
-        ok(MPIX_Bcast_init(data.data(), count, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, broadcast.address())));
+    Collective broadcast(MPIX_Bcast_init, data.data(), count, MPI_INT, 0, MPI_COMM_WORLD);
     for (int i = 0; i < 2; ++i) {
       refused([&] { return MPIX_Match(broadcast.address(), MPI_STATUS_IGNORE); }, MPI_ERR_TRUNCATE);
       int matched = 1;
@@ -578,15 +538,13 @@ TEST_F(Collectives, AMatchThatFailsLeavesNothingBehind) {
       refused([&] { return MPIX_Enqueue_start(queue, broadcast.address()); }, MPI_ERR_REQUEST, {"not matched"});
     }
   }
-  Collective barrier;
-  ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+  Collective barrier(MPIX_Barrier_init, MPI_COMM_WORLD);
   barrier.match();
   run(barrier);
 }
 
 TEST_F(Collectives, StartsAndWaitsTakeTurnsAsOfAllRequests) {
-  Collective barrier;
-  ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+  Collective barrier(MPIX_Barrier_init, MPI_COMM_WORLD);
   refused([&] { return MPIX_Enqueue_start(queue, barrier.address()); }, MPI_ERR_REQUEST, {"not matched"});
   barrier.match();
   refused([&] { return MPIX_Enqueue_wait(queue, barrier.address()); }, MPI_ERR_REQUEST, {"no start to wait for"});
@@ -603,8 +561,7 @@ TEST_F(Collectives, StartsAndWaitsTakeTurnsAsOfAllRequests) {
 }
 
 TEST_F(Collectives, MatchInTheBackground) {
-  Collective barrier;
-  ASSERT_TRUE(ok(MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, barrier.address())));
+  Collective barrier(MPIX_Barrier_init, MPI_COMM_WORLD);
   MPI_Request match = MPI_REQUEST_NULL;
   ASSERT_TRUE(ok(MPIX_Imatch(barrier.address(), &match)));
   EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));

@@ -17,11 +17,9 @@
 
 namespace lanyard::cpp_test {
 
+using mpi_suite::partner;
 using mpi_suite::rank;
 using mpi_suite::ranks;
-
-// The other of a pair of ranks; the last of an odd number is its own.
-inline int partner() { return (rank() ^ 1) < ranks() ? (rank() ^ 1) : rank(); }
 
 // A receive from the partner and a send to it, with their buffers.
 struct Pair {

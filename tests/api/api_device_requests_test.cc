@@ -54,9 +54,7 @@ TEST_F(DeviceRequests, AKernelStartsAndWaitsByItself) {
   // Ordinary requests again, and then a set once more.
   verify_exchange(queue, stream);
   stream.launch([&] { out.fill(seed_of(rank(), partner(), 300)); });
-  requests.start(queue);
-  requests.wait(queue);
-  queue.wait();
+  requests.run(queue);
   EXPECT_EQ(in.mistakes(seed_of(partner(), rank(), 300)), 0u);
   in.poison();
   create();

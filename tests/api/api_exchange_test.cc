@@ -3,17 +3,14 @@
 #include <string>
 #include <vector>
 
-#include "tests/api/api_hints.h"
-#include "tests/api/api_misuse.h"
+#include "tests/api/api_objects.h"
 
 namespace lanyard::api_test {
 namespace {
 
-struct Exchanges : Misuse {};
+struct Exchanges : MisuseOfPair {};
 
 TEST_F(Exchanges, WhatIsInForceIsSaid) {
-  Requests pair;
-  add_pair(pair);
   const std::string strategy = queue.info()["strategy"];
   EXPECT_EQ(facts_of(*pair.at(0)),
             (Facts{{"lanyard_route", "mpi"}, {"lanyard_strategy", strategy}, {"lanyard_exchange", "none"}}));
@@ -44,8 +41,6 @@ TEST_F(Exchanges, WhatIsInForceIsSaid) {
 }
 
 TEST_F(Exchanges, ARouteIsTheCardOrAny) {
-  Requests pair;
-  add_pair(pair);
   EXPECT_TRUE(ok(hint(*pair.at(0), "card", "lanyard_route")));
   EXPECT_TRUE(ok(hint(*pair.at(1), "none", "lanyard_route")));
   refused([&] { return hint(*pair.at(0), "lane", "lanyard_route"); }, MPI_ERR_INFO_VALUE,
@@ -56,8 +51,6 @@ TEST_F(Exchanges, ARouteIsTheCardOrAny) {
 }
 
 TEST_F(Exchanges, OtherKeysAndNoNameChangeNothing) {
-  Requests pair;
-  add_pair(pair);
   hint_all(pair, "halo");
   EXPECT_TRUE(ok(hint(*pair.at(0), "whatever", "somebody_elses")));
   EXPECT_EQ(facts_of(*pair.at(0)).count("lanyard_exchange_why"), 1u) << "it has its name still";
@@ -73,8 +66,6 @@ TEST_F(Exchanges, OtherKeysAndNoNameChangeNothing) {
 }
 
 TEST_F(Exchanges, HintsThatAreRefusedChangeNothing) {
-  Requests pair;
-  add_pair(pair);
   MPI_Info info = MPI_INFO_NULL;
   refused([&] { return MPIX_Request_set_info(*pair.at(0), MPI_INFO_NULL); }, MPI_ERR_INFO);
   refused([&] { return hint(MPI_REQUEST_NULL, "halo"); }, MPI_ERR_REQUEST);
@@ -96,8 +87,6 @@ TEST_F(Exchanges, HintsThatAreRefusedChangeNothing) {
 }
 
 TEST_F(Exchanges, NoHintWhileTheMatchIsUnderWay) {
-  Requests pair;
-  add_pair(pair);
   MPI_Request match = MPI_REQUEST_NULL;
   EXPECT_TRUE(ok(MPIX_Imatch(pair.at(0), &match)));
   refused([&] { return hint(*pair.at(0), "halo"); }, MPI_ERR_REQUEST, {"is being matched"});
@@ -108,8 +97,6 @@ TEST_F(Exchanges, NoHintWhileTheMatchIsUnderWay) {
 }
 
 TEST_F(Exchanges, PartOfOneIsRefused) {
-  Requests pair;
-  add_pair(pair);
   hint_all(pair, "halo");
   pair.match();
   refused([&] { return MPIX_Enqueue_start(queue, pair.at(0)); }, MPI_ERR_REQUEST,
@@ -123,8 +110,7 @@ TEST_F(Exchanges, PartOfOneIsRefused) {
 }
 
 TEST_F(Exchanges, TheFirstThatIsFreedEndsIt) {
-  Requests pair, other;
-  add_pair(pair);
+  Requests other;
   other.receive(in.data(), in.count(), MPI_PROC_NULL, 0);
   hint_all(pair, "halo");
   hint_all(other, "halo");
@@ -257,49 +243,27 @@ TEST_F(TwoSets, StartsGoToThemInTurn) {
 
 // Every rank with every rank, itself included; as an exchange where this rank hints.
 struct Halo {
-  struct Set {
-    std::vector<Buffer> in;
-    int first = 0;  // request
-  };
   Halo(Misuse& test, size_t set_count, bool hints) : stream(test.stream), queue(test.queue), sets(set_count) {
-    for (int peer = 0; peer < ranks(); ++peer)
-      out.emplace_back(40 + 3 * rank());
-    for (Set& set : sets) {
-      const int tag = &set == &sets[0] ? 5 : 6;
-      set.first = requests.count();
+    std::vector<MPI_Request> all;
+    for (Messages& set : sets) {
+      const bool is_first = &set == &sets[0];
       for (int peer = 0; peer < ranks(); ++peer)
-        set.in.emplace_back(40 + 3 * peer);
-      for (int peer = 0; peer < ranks(); ++peer) {
-        requests.receive(set.in[peer].data(), set.in[peer].count(), peer, tag);
-        requests.send(out[peer].data(), out[peer].count(), peer, tag);
-      }
+        set.add(static_cast<size_t>(40 + 3 * (rank() + peer)), peer, is_first ? 5 : 6);
       if (hints && set_count == 2)
-        hint_set(requests, set.first, count(), tag == 5 ? "0" : "1");
+        hint_set(set.requests, 0, set.requests.count(), is_first ? "0" : "1");
+      if (hints)
+        hint_all(set.requests, "halo");
+      all.insert(all.end(), set.requests.data(), set.requests.data() + set.requests.count());
     }
-    if (hints)
-      hint_all(requests, "halo");
-    requests.match();
+    EXPECT_TRUE(ok(MPIX_Matchall(static_cast<int>(all.size()), all.data(), MPI_STATUSES_IGNORE)));
   }
-  int count() const { return 2 * ranks(); }
   // The host does not wait between.
   void run(int iterations) {
-    for (int i = 0; i < iterations; ++i) {
-      Set& set = sets[static_cast<size_t>(i) % sets.size()];
-      stream.launch([this, i] {
-        for (int peer = 0; peer < ranks(); ++peer)
-          out[peer].fill(seed_of(rank(), peer, i));
-      });
-      EXPECT_TRUE(ok(MPIX_Enqueue_startall(queue, count(), requests.at(set.first))));
-      EXPECT_TRUE(ok(MPIX_Enqueue_waitall(queue, count(), requests.at(set.first))));
-      stream.launch([this, &set, i] {
-        for (int peer = 0; peer < ranks(); ++peer) {
-          mistakes += set.in[peer].mistakes(seed_of(peer, rank(), i));
-          set.in[peer].poison();
-        }
-      });
-    }
+    for (int i = 0; i < iterations; ++i)
+      sets[static_cast<size_t>(i) % sets.size()].run(stream, queue, i);
     queue.wait();
-    EXPECT_EQ(mistakes, 0u);
+    for (const Messages& set : sets)
+      EXPECT_EQ(set.wrong, 0u);
   }
   // With what a start takes of the card.
   void run(int iterations, uint64_t entries) {
@@ -308,15 +272,10 @@ struct Halo {
     EXPECT_EQ(Enqueued(queue).entries_posted - before.entries_posted, iterations * entries);
     EXPECT_EQ(Enqueued(queue).triggers - before.triggers, static_cast<uint64_t>(iterations));
   }
-  std::string set_of_send_to(int peer, const char* key = kSet) {
-    return facts_of(*requests.at(sets[1].first + 2 * peer + 1))[key];
-  }
+  std::string set_of_send_to(int peer, const char* key = kSet) { return facts_of(*sets[1].send(peer))[key]; }
   Stream& stream;
   Queue& queue;
-  std::vector<Buffer> out;
-  std::vector<Set> sets;
-  Requests requests;
-  size_t mistakes = 0;
+  std::vector<Messages> sets;
 };
 
 TEST_F(Exchanges, AllWithAll) {

@@ -9,9 +9,7 @@
 namespace lanyard::api_test {
 namespace {
 
-struct Communicators : ::testing::Test {
-  Stream stream;
-  Queue queue{stream};
+struct Communicators : OnAQueue {
   std::vector<MPI_Comm> made;
 
   ~Communicators() override {
@@ -77,9 +75,7 @@ struct Communicators : ::testing::Test {
         EXPECT_EQ(statuses[i].MPI_SOURCE, translate(partner(), communicators[static_cast<size_t>(found) / 2]));
       }
     }
-    requests.start(queue);
-    requests.wait(queue);
-    queue.wait();
+    requests.run(queue);
     for (size_t i = 0; i < count; ++i)
       EXPECT_EQ(in[i], static_cast<int>(i) + 1000 * partner()) << "communicator " << i;
   }
@@ -174,9 +170,7 @@ TEST_F(Communicators, OfOneRank) {
   requests.send(&out[1], sizeof(int), 0, 1, copy);
   requests.send(&out[0], sizeof(int), 0, 1, MPI_COMM_SELF);
   requests.match();
-  requests.start(queue);
-  requests.wait(queue);
-  queue.wait();
+  requests.run(queue);
   EXPECT_EQ(in, out);
 }
 
@@ -195,15 +189,13 @@ TEST_F(Communicators, WildcardsStayInside) {
   ASSERT_TRUE(ok(MPIX_Matchall(4, requests.data(), statuses.data())));
   EXPECT_EQ(statuses[2].MPI_SOURCE, translate(left, reversed));
   EXPECT_EQ(statuses[3].MPI_SOURCE, left);
-  requests.start(queue);
-  requests.wait(queue);
-  queue.wait();
+  requests.run(queue);
   EXPECT_EQ(in, 1);
   EXPECT_EQ(other_in, 2);
 }
 
 // The MPI may use a freed handle again for another communicator.
-TEST_F(Communicators, MayBeFreedBeforeMatching) {
+TEST_F(Communicators, MayBeFreedBeforeMatchingAndWhileStarted) {
   std::array<int, 2> out{1, 2}, in{-1, -1};
   Requests requests;
   MPI_Comm first = MPI_COMM_NULL, second = MPI_COMM_NULL;
@@ -216,8 +208,8 @@ TEST_F(Communicators, MayBeFreedBeforeMatching) {
   requests.send(&out[1], sizeof(int), partner(), 1, second);
   std::array<MPI_Request, 4> order{requests[0], requests[2], requests[3], requests[1]};
   ASSERT_TRUE(ok(MPIX_Matchall(4, order.data(), MPI_STATUSES_IGNORE)));
-  MPI_Comm_free(&second);
   requests.start(queue);
+  MPI_Comm_free(&second);
   requests.wait(queue);
   queue.wait();
   EXPECT_EQ(in, out);

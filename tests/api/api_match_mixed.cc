@@ -9,18 +9,14 @@
 namespace lanyard::api_test {
 namespace {
 
-struct Truncation : ::testing::Test {
-  Stream stream;
-  Queue queue{stream};
+struct Truncation : OnAQueue {
   Buffer shorter{100}, longer{200};
 
   void SetUp() override {
-    if (partner() == rank())
-      GTEST_SKIP() << "needs an even number of ranks";
+    NEEDS_A_PARTNER();
     shorter.poison();
     longer.poison();
   }
-  bool sends() const { return rank() % 2 == 0; }
 };
 
 TEST_F(Truncation, IsAnErrorOnBothSidesAndLeavesBothRequestsUsable) {
@@ -40,6 +36,13 @@ TEST_F(Truncation, IsAnErrorOnBothSidesAndLeavesBothRequestsUsable) {
     EXPECT_EQ(flag, 0);
     EXPECT_TRUE(fails(MPIX_Enqueue_start(queue, requests.at(0)), MPI_ERR_REQUEST, {"not matched"}));
   }
+  // The MPI may start what was not matched.
+  if (sends()) {
+    ASSERT_TRUE(ok(MPI_Start(requests.at(0))));
+    ASSERT_TRUE(ok(MPI_Wait(requests.at(0), MPI_STATUS_IGNORE)));
+  } else {
+    EXPECT_TRUE(ok(MPI_Recv(longer.data(), longer.count(), MPI_BYTE, partner(), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE)));
+  }
   // Each of the two with a fitting partner.
   ASSERT_TRUE(ok(MPIX_Match(requests.at(sends() ? 0 : 1), MPI_STATUS_IGNORE)));
   ASSERT_TRUE(ok(MPIX_Match(requests.at(sends() ? 1 : 0), MPI_STATUS_IGNORE)));
@@ -47,9 +50,7 @@ TEST_F(Truncation, IsAnErrorOnBothSidesAndLeavesBothRequestsUsable) {
     longer.fill(1);
     shorter.fill(2);
   }
-  requests.start(queue);
-  requests.wait(queue);
-  queue.wait();
+  requests.run(queue);
   EXPECT_EQ(longer.mistakes(1), 0u);
   EXPECT_EQ(shorter.mistakes(2), 0u);
 }

@@ -5,23 +5,17 @@
 #include <cstring>
 #include <vector>
 
-#include "tests/api/api_misuse.h"
+#include "tests/api/api_objects.h"
 
 namespace lanyard::api_test {
 namespace {
 
-struct HostCalls : Misuse {
-  Requests pair;
-
+struct HostCalls : MisuseOfPair {
   void SetUp() override {
-    add_pair(pair);
+    MisuseOfPair::SetUp();
     pair.match();
     out.fill(1);
     in.poison();
-  }
-  void TearDown() override {
-    pair.free();
-    Misuse::TearDown();
   }
 
   // Every call that MPI has for the completion of requests.
@@ -111,8 +105,7 @@ struct Handlers : Misuse {
 TEST_F(Handlers, OfTheRequestsCommunicatorIsInvoked) {
   MPI_Comm_set_errhandler(copy, handler);
   Requests requests;
-  requests.receive(in.data(), in.count(), rank(), 1, copy);
-  requests.send(out.data(), out.count(), rank(), 1, copy);
+  add_pair(requests, 1, copy);
   int calls = 0;
   const auto expect_call = [&](int code, int error_class_expected) {
     EXPECT_TRUE(fails(code, error_class_expected));
@@ -137,8 +130,7 @@ TEST_F(Handlers, OfTheRequestsCommunicatorIsInvoked) {
 TEST_F(Handlers, OfTheOffendingRequestAmongSeveral) {
   MPI_Comm_set_errhandler(copy, handler);
   Requests requests;
-  requests.receive(in.data(), in.count(), rank(), 1, copy);
-  requests.send(out.data(), out.count(), rank(), 1, copy);
+  add_pair(requests, 1, copy);
   Requests others;
   add_pair(others, 2);
   others.match();

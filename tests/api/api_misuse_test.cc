@@ -1,18 +1,17 @@
-// Misuse of requests in matching and enqueuing: the right error class, a message with the facts, nothing changed.
+// Misuse of requests, queues and streams: the right error class, a message with the facts, nothing changed.
+#include <algorithm>
 #include <array>
 
-#include "tests/api/api_misuse.h"
+#include "tests/api/api_objects.h"
 
 namespace lanyard::api_test {
 namespace {
 
-struct Requesting : Misuse {};
+struct Requesting : MisuseOfPair {};
 
 // ---- The order of matching, starting, waiting
 
 TEST_F(Requesting, StartBeforeMatching) {
-  Requests pair;
-  add_pair(pair);
   refused([&] { return MPIX_Enqueue_start(queue, pair.at(0)); }, MPI_ERR_REQUEST, {"not matched"});
   refused([&] { return MPIX_Enqueue_startall(queue, 2, pair.data()); }, MPI_ERR_REQUEST, {"request 0", "not matched"});
   refused([&] { return MPIX_Enqueue_wait(queue, pair.at(0)); }, MPI_ERR_REQUEST);
@@ -21,8 +20,6 @@ TEST_F(Requesting, StartBeforeMatching) {
 }
 
 TEST_F(Requesting, StartWhileMatching) {
-  Requests pair;
-  add_pair(pair);
   MPI_Request matches[2];
   ASSERT_TRUE(ok(MPIX_Imatch(pair.at(0), &matches[0])));
   refused([&] { return MPIX_Enqueue_start(queue, pair.at(0)); }, MPI_ERR_REQUEST, {"recv", myself(), "tag 3", "40 B"});
@@ -32,8 +29,6 @@ TEST_F(Requesting, StartWhileMatching) {
 }
 
 TEST_F(Requesting, ASecondStartWithoutAWait) {
-  Requests pair;
-  add_pair(pair);
   pair.match();
   out.fill(1);
   pair.start(queue);
@@ -48,8 +43,6 @@ TEST_F(Requesting, ASecondStartWithoutAWait) {
 }
 
 TEST_F(Requesting, AWaitWithoutAStart) {
-  Requests pair;
-  add_pair(pair);
   pair.match();
   refused([&] { return MPIX_Enqueue_wait(queue, pair.at(0)); }, MPI_ERR_REQUEST, {"recv", "tag 3", "start"});
   verify_pair(pair, 1);
@@ -60,8 +53,6 @@ TEST_F(Requesting, AWaitWithoutAStart) {
 TEST_F(Requesting, AWaitOnAnotherQueue) {
   Stream other_stream;
   Queue other(other_stream);
-  Requests pair;
-  add_pair(pair);
   pair.match();
   out.fill(1);
   pair.start(queue);
@@ -74,8 +65,6 @@ TEST_F(Requesting, AWaitOnAnotherQueue) {
 }
 
 TEST_F(Requesting, MatchingTwice) {
-  Requests pair;
-  add_pair(pair);
   pair.match();
   MPI_Request match = MPI_REQUEST_NULL;
   refused([&] { return MPIX_Match(pair.at(0), MPI_STATUS_IGNORE); }, MPI_ERR_REQUEST, {"recv", "matched already"});
@@ -86,8 +75,6 @@ TEST_F(Requesting, MatchingTwice) {
 }
 
 TEST_F(Requesting, MatchingWhileMatching) {
-  Requests pair;
-  add_pair(pair);
   MPI_Request match = MPI_REQUEST_NULL, again = MPI_REQUEST_NULL;
   ASSERT_TRUE(ok(MPIX_Imatch(pair.at(0), &match)));
   refused([&] { return MPIX_Imatch(pair.at(0), &again); }, MPI_ERR_REQUEST, {"being matched"});
@@ -104,8 +91,6 @@ TEST_F(Requesting, MatchingWhileMatching) {
 // ---- What is not a persistent request, and arrays
 
 TEST_F(Requesting, AHandleThatWasFreed) {
-  Requests pair;
-  add_pair(pair);
   pair.match();
   const MPI_Request stale[] = {pair[0], pair[1]};
   pair.free();
@@ -116,8 +101,6 @@ TEST_F(Requesting, AHandleThatWasFreed) {
 }
 
 TEST_F(Requesting, OneStandsInACallTwice) {
-  Requests pair;
-  add_pair(pair);
   std::array<MPI_Request, 3> twice{pair[0], pair[1], pair[0]};
   MPI_Request match = MPI_REQUEST_NULL;
   refused([&] { return MPIX_Matchall(3, twice.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_REQUEST, {"request 2", "twice"});
@@ -153,8 +136,6 @@ TEST_F(Requesting, AllOrNone) {
 }
 
 TEST_F(Requesting, NegativeCountsAndNoArrays) {
-  Requests pair;
-  add_pair(pair);
   MPI_Request match = MPI_REQUEST_NULL;
   refused([&] { return MPIX_Matchall(-1, pair.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_COUNT);
   refused([&] { return MPIX_Imatchall(-1, pair.data(), &match); }, MPI_ERR_COUNT);
@@ -194,24 +175,22 @@ TEST_F(Requesting, DatatypesThatAreNotFollowed) {
   MPI_Type_contiguous(2, share, &type);
   MPI_Type_commit(&type);
   MPI_Request match = MPI_REQUEST_NULL;
-  Requests pair;
-  pair.receive(in.data(), 1, rank(), 1, MPI_COMM_WORLD, type);
-  pair.send(out.data(), 1, rank(), 1, MPI_COMM_WORLD, Mode::kSend, type);
-  refused([&] { return MPIX_Match(pair.at(0), MPI_STATUS_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION,
+  Requests dealt;
+  dealt.receive(in.data(), 1, rank(), 1, MPI_COMM_WORLD, type);
+  dealt.send(out.data(), 1, rank(), 1, MPI_COMM_WORLD, Mode::kSend, type);
+  refused([&] { return MPIX_Match(dealt.at(0), MPI_STATUS_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION,
           {"MPI_Type_create_darray", "MPI_Pack"});
-  refused([&] { return MPIX_Imatch(pair.at(1), &match); }, MPI_ERR_UNSUPPORTED_OPERATION, {"darray"});
-  refused([&] { return MPIX_Matchall(2, pair.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION);
+  refused([&] { return MPIX_Imatch(dealt.at(1), &match); }, MPI_ERR_UNSUPPORTED_OPERATION, {"darray"});
+  refused([&] { return MPIX_Matchall(2, dealt.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_UNSUPPORTED_OPERATION);
   // MPI itself can use them.
-  EXPECT_TRUE(ok(MPI_Startall(2, pair.data())));
-  EXPECT_TRUE(ok(MPI_Waitall(2, pair.data(), MPI_STATUSES_IGNORE)));
+  EXPECT_TRUE(ok(MPI_Startall(2, dealt.data())));
+  EXPECT_TRUE(ok(MPI_Waitall(2, dealt.data(), MPI_STATUSES_IGNORE)));
   MPI_Type_free(&share);
   MPI_Type_free(&type);
 }
 
 // MPI's own start is under way: the request is MPI's until it has completed.
 TEST_F(Requesting, AStartedRequest) {
-  Requests pair;
-  add_pair(pair);
   ASSERT_TRUE(ok(MPI_Start(pair.at(0))));
   MPI_Request match = MPI_REQUEST_NULL;
   refused([&] { return MPIX_Match(pair.at(0), MPI_STATUS_IGNORE); }, MPI_ERR_REQUEST, {"MPI_Start"});
@@ -225,8 +204,6 @@ TEST_F(Requesting, AStartedRequest) {
 
 // One unfit request keeps the others of the call from being matched.
 TEST_F(Requesting, AFailedMatchallMatchesNone) {
-  Requests pair;
-  add_pair(pair);
   std::array<MPI_Request, 3> bad{pair[0], pair[1], MPI_REQUEST_NULL};
   MPI_Request match = MPI_REQUEST_NULL;
   refused([&] { return MPIX_Matchall(3, bad.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_REQUEST, {"request 2"});
@@ -240,6 +217,130 @@ TEST_F(Requesting, AFailedMatchallMatchesNone) {
   ASSERT_TRUE(ok(MPI_Startall(2, pair.data())));
   ASSERT_TRUE(ok(MPI_Waitall(2, pair.data(), MPI_STATUSES_IGNORE)));
   pair.match();
+  verify_pair(pair);
+}
+
+// ---- Queues and streams
+
+struct Queueing : MisuseOfPair {};
+
+TEST_F(Queueing, HandlesThatAreNoQueue) {
+  pair.match();
+  int no_queue = 0;
+  MPIX_Queue stale = MPIX_QUEUE_NULL;
+  {
+    Stream other_stream;
+    Queue other(other_stream);
+    stale = other.handle();
+  }
+  for (MPIX_Queue bad : {MPIX_QUEUE_NULL, stale, reinterpret_cast<MPIX_Queue>(&no_queue)}) {
+    MPI_Info info = MPI_INFO_NULL;
+    MPIX_Queue copy = bad;
+    refused([&] { return MPIX_Enqueue_start(bad, pair.at(0)); }, MPIX_ERR_QUEUE, {"queue"});
+    refused([&] { return MPIX_Enqueue_startall(bad, 2, pair.data()); }, MPIX_ERR_QUEUE);
+    refused([&] { return MPIX_Enqueue_wait(bad, pair.at(0)); }, MPIX_ERR_QUEUE);
+    refused([&] { return MPIX_Enqueue_waitall(bad, 2, pair.data()); }, MPIX_ERR_QUEUE);
+    refused([&] { return MPIX_Queue_wait(bad); }, MPIX_ERR_QUEUE);
+    refused([&] { return MPIX_Queue_free(&copy); }, MPIX_ERR_QUEUE);
+    refused([&] { return MPIX_Queue_get_info(bad, &info); }, MPIX_ERR_QUEUE);
+    EXPECT_EQ(copy, bad);
+    EXPECT_EQ(info, MPI_INFO_NULL);
+  }
+  refused([&] { return MPIX_Queue_free(nullptr); }, MPIX_ERR_QUEUE);
+  refused([&] { return MPIX_Queue_get_info(queue, nullptr); }, MPI_ERR_ARG);
+  verify_pair(pair);
+}
+
+TEST_F(Queueing, QueuesOfNoKindOrStream) {
+  Stream other;
+  MPIX_Queue made = MPIX_QUEUE_NULL;
+  MPIX_Host_stream none = MPIX_HOST_STREAM_NULL;
+  refused([&] { return MPIX_Queue_init(nullptr, MPIX_QUEUE_HOST, &other.handle()); }, MPI_ERR_ARG);
+  refused([&] { return MPIX_Queue_init(&made, MPIX_QUEUE_HOST, nullptr); }, MPI_ERR_ARG);
+  refused([&] { return MPIX_Queue_init(&made, MPIX_QUEUE_HOST, &none); }, MPI_ERR_ARG);
+  refused([&] { return MPIX_Queue_init(&made, static_cast<MPIX_Queue_type>(0), &other.handle()); }, MPI_ERR_ARG);
+  refused([&] { return MPIX_Queue_init(&made, static_cast<MPIX_Queue_type>(99), &other.handle()); }, MPI_ERR_ARG,
+          {"99"});
+  EXPECT_EQ(made, MPIX_QUEUE_NULL);
+  Queue fine(other);
+}
+
+TEST_F(Queueing, StreamsOfGpusThatAreNotThere) {
+  void* no_stream = nullptr;
+  MPIX_Queue made = MPIX_QUEUE_NULL;
+  for (MPIX_Queue_type type : {MPIX_QUEUE_CUDA, MPIX_QUEUE_HIP})
+    refused([&] { return MPIX_Queue_init(&made, type, &no_stream); }, MPI_ERR_UNSUPPORTED_OPERATION, {"host"});
+  EXPECT_EQ(made, MPIX_QUEUE_NULL);
+}
+
+TEST_F(Queueing, AStreamHasOneQueue) {
+  MPIX_Queue second = MPIX_QUEUE_NULL;
+  refused([&] { return MPIX_Queue_init(&second, MPIX_QUEUE_HOST, &stream.handle()); }, MPIX_ERR_BUSY, {"stream"});
+  EXPECT_EQ(second, MPIX_QUEUE_NULL);
+  // Another one once the first has gone.
+  Stream other;
+  for (int i = 0; i < 3; ++i)
+    Queue one_after_another(other);
+}
+
+TEST_F(Queueing, AStreamOutlivesItsQueue) {
+  refused([&] { return MPIX_Host_stream_free(&stream.handle()); }, MPIX_ERR_BUSY, {"queue"});
+  EXPECT_NE(stream.handle(), MPIX_HOST_STREAM_NULL);
+}
+
+// It would wait for itself.
+TEST_F(Queueing, AKernelWaitsForNoStream) {
+  int waited = MPI_SUCCESS, synchronised = MPI_SUCCESS;
+  stream.launch([&] {
+    waited = MPIX_Queue_wait(queue);
+    synchronised = MPIX_Host_stream_synchronize(stream.handle());
+  });
+  stream.synchronize();
+  EXPECT_TRUE(fails(waited, MPIX_ERR_BUSY, {"MPIX_Queue_wait", "kernel"}));
+  EXPECT_TRUE(fails(synchronised, MPIX_ERR_BUSY, {"MPIX_Host_stream_synchronize", "kernel"}));
+}
+
+TEST_F(Queueing, HandlesThatAreNoStream) {
+  MPIX_Host_stream freed = MPIX_HOST_STREAM_NULL;
+  ASSERT_TRUE(ok(MPIX_Host_stream_create(&freed)));
+  ASSERT_TRUE(ok(MPIX_Host_stream_free(&freed)));
+  EXPECT_EQ(freed, MPIX_HOST_STREAM_NULL);
+  alignas(64) std::array<uint64_t, 256> other_memory{};
+  const auto other = reinterpret_cast<MPIX_Host_stream>(other_memory.data());
+  for (MPIX_Host_stream bad : {freed, other}) {
+    MPIX_Queue made = MPIX_QUEUE_NULL;
+    refused(
+        [&] {
+          return MPIX_Host_stream_launch(
+              bad, [](void*) {}, nullptr);
+        },
+        MPI_ERR_ARG, {"stream"});
+    refused([&] { return MPIX_Host_stream_synchronize(bad); }, MPI_ERR_ARG, {"stream"});
+    refused([&] { return MPIX_Queue_init(&made, MPIX_QUEUE_HOST, &bad); }, MPI_ERR_ARG, {"stream"});
+    MPIX_Host_stream again = bad;
+    refused([&] { return MPIX_Host_stream_free(&again); }, MPI_ERR_ARG, {"stream"});
+  }
+  refused([&] { return MPIX_Host_stream_create(nullptr); }, MPI_ERR_ARG);
+  refused([&] { return MPIX_Host_stream_free(nullptr); }, MPI_ERR_ARG);
+  refused([&] { return MPIX_Host_stream_launch(stream.handle(), nullptr, nullptr); }, MPI_ERR_ARG);
+}
+
+// ---- Work outstanding
+
+TEST_F(Queueing, NoFreeingWithAStartThatHasNoWait) {
+  pair.match();
+  Stream other_stream;
+  Queue other(other_stream);
+  out.fill(1);
+  ASSERT_TRUE(ok(MPIX_Enqueue_startall(other, 2, pair.data())));
+  refused([&] { return MPIX_Queue_free(&other.handle()); }, MPIX_ERR_BUSY, {"wait", "recv", "tag 3", "40 B"});
+  ASSERT_NE(other.handle(), MPIX_QUEUE_NULL);
+  ASSERT_TRUE(ok(MPIX_Enqueue_wait(other, pair.at(0))));
+  refused([&] { return MPIX_Queue_free(&other.handle()); }, MPIX_ERR_BUSY, {"wait", "send", "tag 3", "40 B"});
+  ASSERT_TRUE(ok(MPIX_Enqueue_wait(other, pair.at(1))));
+  ASSERT_TRUE(ok(MPIX_Queue_free(&other.handle())));
+  EXPECT_EQ(other.handle(), MPIX_QUEUE_NULL);
+  EXPECT_EQ(in.mistakes(1), 0u);
   verify_pair(pair);
 }
 

@@ -1,10 +1,12 @@
-// Lanyard's objects with C++ lifetimes, and what the tests of the API ask of results, figures and bytes.
+// Lanyard's objects with C++ lifetimes, and what the tests of the API ask of results, figures, hints and bytes.
 #ifndef LANYARD_TESTS_API_OBJECTS_H_
 #define LANYARD_TESTS_API_OBJECTS_H_
 
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -21,6 +23,7 @@
 
 namespace lanyard::api_test {
 
+using mpi_suite::partner;
 using mpi_suite::rank;
 using mpi_suite::ranks;
 using mpi_suite::step;
@@ -76,6 +79,27 @@ inline ::testing::AssertionResult reports(Call call, int expected_class, std::in
   return fails(code, expected_class, facts, not_facts, error_text(code) + "\n" + written);
 }
 
+using Facts = std::map<std::string, std::string>;
+
+// What an info object says. It is freed.
+inline Facts facts_in(MPI_Info info) {
+  Facts facts;
+  if (info == MPI_INFO_NULL)
+    return facts;
+  int keys = 0;
+  MPI_Info_get_nkeys(info, &keys);
+  for (int i = 0; i < keys; ++i) {
+    char key[MPI_MAX_INFO_KEY + 1];
+    char value[MPI_MAX_INFO_VAL + 1];
+    int found = 0;
+    MPI_Info_get_nthkey(info, i, key);
+    MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found);
+    facts[key] = value;
+  }
+  MPI_Info_free(&info);
+  return facts;
+}
+
 // ---- Streams and queues
 
 class Stream {
@@ -118,24 +142,10 @@ class Queue {
   operator MPIX_Queue() const { return handle_; }
   void wait() { EXPECT_TRUE(ok(MPIX_Queue_wait(handle_))); }
 
-  std::map<std::string, std::string> info() const {
-    std::map<std::string, std::string> result;
+  Facts info() const {
     MPI_Info info = MPI_INFO_NULL;
     EXPECT_TRUE(ok(MPIX_Queue_get_info(handle_, &info)));
-    if (info == MPI_INFO_NULL)
-      return result;
-    int keys = 0;
-    MPI_Info_get_nkeys(info, &keys);
-    for (int i = 0; i < keys; ++i) {
-      char key[MPI_MAX_INFO_KEY + 1];
-      char value[MPI_MAX_INFO_VAL + 1];
-      int found = 0;
-      MPI_Info_get_nthkey(info, i, key);
-      MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found);
-      result[key] = value;
-    }
-    MPI_Info_free(&info);
-    return result;
+    return facts_in(info);
   }
   uint64_t figure(const char* name) const { return std::strtoull(info()[name].c_str(), nullptr, 10); }
 
@@ -158,6 +168,11 @@ struct Enqueued {
   }
 };
 
+struct OnAQueue : ::testing::Test {
+  Stream stream;
+  Queue queue{stream};
+};
+
 // ---- Requests
 
 enum class Mode { kSend, kRsend, kSsend };
@@ -165,6 +180,9 @@ enum class Mode { kSend, kRsend, kSsend };
 inline const char* name_of(Mode mode) {
   return mode == Mode::kSend ? "send" : mode == Mode::kRsend ? "rsend" : "ssend";
 }
+
+// Of two partners the even rank sends, where a test has one sender.
+inline bool sends() { return rank() % 2 == 0; }
 
 // Persistent requests, freed at the end.
 class Requests {
@@ -184,6 +202,10 @@ class Requests {
               MPI_Datatype datatype = MPI_BYTE) {
     return add([&](MPI_Request* r) { return MPI_Recv_init(buffer, count, datatype, peer, tag, communicator, r); });
   }
+  // This rank's side of a message between partners.
+  int half(void* buffer, int count, int tag, Mode mode = Mode::kSend) {
+    return sends() ? send(buffer, count, partner(), tag, MPI_COMM_WORLD, mode) : receive(buffer, count, partner(), tag);
+  }
   void free() {
     for (MPI_Request& request : requests_)
       if (request != MPI_REQUEST_NULL) {
@@ -201,6 +223,12 @@ class Requests {
   void match() { EXPECT_TRUE(ok(MPIX_Matchall(count(), data(), MPI_STATUSES_IGNORE))); }
   void start(Queue& queue) { EXPECT_TRUE(ok(MPIX_Enqueue_startall(queue, count(), data()))); }
   void wait(Queue& queue) { EXPECT_TRUE(ok(MPIX_Enqueue_waitall(queue, count(), data()))); }
+  // Once, to the end.
+  void run(Queue& queue) {
+    start(queue);
+    wait(queue);
+    queue.wait();
+  }
 
  private:
   int add(const std::function<int(MPI_Request*)>& init) {
@@ -212,6 +240,30 @@ class Requests {
 
   std::vector<MPI_Request> requests_;
 };
+
+// ---- Hints on requests, and what is in force
+
+inline Facts facts_of(MPI_Request request) {
+  MPI_Info info = MPI_INFO_NULL;
+  EXPECT_TRUE(ok(MPIX_Request_get_info(request, &info)));
+  return facts_in(info);
+}
+inline int hint(MPI_Request request, const char* name, const char* key = "lanyard_exchange") {
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, key, name);
+  const int code = MPIX_Request_set_info(request, info);
+  MPI_Info_free(&info);
+  return code;
+}
+
+inline void hint_all(Requests& requests, const char* name) {
+  for (int i = 0; i < requests.count(); ++i)
+    EXPECT_TRUE(ok(hint(*requests.at(i), name)));
+}
+
+// Whether senders raise flags.
+inline bool flags(Queue& queue) { return queue.info()["strategy"] == "sender-flag"; }
 
 // ---- Bytes
 
@@ -273,33 +325,141 @@ inline uint64_t seed_of(int from, int to, int iteration, int extra = 0) {
                       static_cast<uint64_t>(iteration) << 16 | static_cast<uint32_t>(extra));
 }
 
-// The other of a pair of ranks; the last of an odd number is its own.
-inline int partner() { return (rank() ^ 1) < ranks() ? (rank() ^ 1) : rank(); }
+#define NEEDS_A_PARTNER()  \
+  if (partner() == rank()) \
+  GTEST_SKIP() << "needs an even number of ranks"
+
+// Pairs of a receive and a send, each of whose messages tells its origin and its iteration.
+class Messages {
+  struct Pair {
+    Buffer out, in;
+    int peer, tag;
+  };
+  std::vector<std::unique_ptr<Pair>> pairs_;  // outlives the requests
+
+ public:
+  Requests requests;  // of each pair the receive, then the send
+  size_t wrong = 0;   // bytes, of what was checked
+
+  void add(size_t bytes, int peer, int tag, MPI_Comm communicator = MPI_COMM_WORLD, Mode mode = Mode::kSend) {
+    Pair& pair = *pairs_.emplace_back(std::make_unique<Pair>(Pair{Buffer(bytes), Buffer(bytes), peer, tag}));
+    pair.in.poison();
+    requests.receive(pair.in.data(), pair.in.count(), peer, tag, communicator);
+    requests.send(pair.out.data(), pair.out.count(), peer, tag, communicator, mode);
+  }
+  MPI_Request* receive(int pair) { return requests.at(2 * pair); }
+  MPI_Request* send(int pair) { return requests.at(2 * pair + 1); }
+
+  void fill(Stream& stream, int iteration) {
+    stream.launch([this, iteration] {
+      for (const auto& pair : pairs_)
+        pair->out.fill(seed_of(rank(), pair->peer, iteration, pair->tag));
+    });
+  }
+  void check(Stream& stream, int iteration) {
+    stream.launch([this, iteration] {
+      for (const auto& pair : pairs_) {
+        wrong += pair->in.mistakes(seed_of(pair->peer, rank(), iteration, pair->tag));
+        pair->in.poison();
+      }
+    });
+  }
+  void poison_sent(Stream& stream) {
+    stream.launch([this] {
+      for (const auto& pair : pairs_)
+        pair->out.poison();
+    });
+  }
+  // An iteration of all pairs, for which the host does not wait.
+  void run(Stream& stream, Queue& queue, int iteration) {
+    fill(stream, iteration);
+    requests.start(queue);
+    requests.wait(queue);
+    check(stream, iteration);
+  }
+};
 
 // Proves that the library still works: an exchange with the partner, and with oneself.
 inline void verify_exchange(Queue& queue, Stream& stream, int iterations = 3) {
-  constexpr int kTag = 32'000;
   for (const int peer : {partner(), rank()}) {
-    Buffer out(1000), in(1000);
-    in.poison();
-    Requests requests;
-    requests.send(out.data(), out.count(), peer, kTag);
-    requests.receive(in.data(), in.count(), peer, kTag);
-    requests.match();
-    size_t wrong = 0;
-    for (int i = 0; i < iterations; ++i) {
-      stream.launch([&, i] { out.fill(seed_of(rank(), peer, i)); });
-      requests.start(queue);
-      requests.wait(queue);
-      stream.launch([&, i] {
-        wrong += in.mistakes(seed_of(peer, rank(), i));
-        in.poison();
-      });
-    }
+    Messages messages;
+    messages.add(1000, peer, 32'000);
+    messages.requests.match();
+    for (int i = 0; i < iterations; ++i)
+      messages.run(stream, queue, i);
     queue.wait();
-    EXPECT_EQ(wrong, 0u);
+    EXPECT_EQ(messages.wrong, 0u);
   }
 }
+
+// ---- Calls that are refused
+
+// Holds a stream up until it is opened.
+class Gate {
+ public:
+  explicit Gate(Stream& stream) {
+    stream.launch([state = state_] {
+      state->closed = true;
+      while (!state->open.load())
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+    });
+    // On the stream's own thread, so that no thread that waits for the stream is caught in it.
+    while (!state_->closed.load())
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  ~Gate() { open(); }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  void open() { state_->open = true; }
+
+ private:
+  // The stream looks at it once more after it was opened, when the gate may be gone.
+  struct State {
+    std::atomic<bool> closed{false};
+    std::atomic<bool> open{false};
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+// A refused call says why, changes nothing, and what follows works.
+struct Misuse : OnAQueue {
+  Buffer out{40}, in{40};
+
+  void TearDown() override { verify_exchange(queue, stream); }
+
+  // Requires that nothing is under way in the queue.
+  void refused(const std::function<int()>& call, int error_class, std::initializer_list<std::string> facts = {}) {
+    const Enqueued before(queue);
+    EXPECT_TRUE(fails(call(), error_class, facts));
+    EXPECT_EQ(Enqueued(queue), before);
+  }
+  // A receive and a send, to oneself.
+  void add_pair(Requests& requests, int tag = 3, MPI_Comm communicator = MPI_COMM_WORLD) {
+    requests.receive(in.data(), in.count(), rank(), tag, communicator);
+    requests.send(out.data(), out.count(), rank(), tag, communicator);
+  }
+  // The pair works `iterations` times.
+  void verify_pair(Requests& requests, int iterations = 2) {
+    for (int i = 0; i < iterations; ++i) {
+      out.fill(seed_of(rank(), rank(), i));
+      in.poison();
+      requests.run(queue);
+      EXPECT_EQ(in.mistakes(seed_of(rank(), rank(), i)), 0u);
+    }
+  }
+  std::string myself() const { return "peer " + std::to_string(rank()); }
+};
+
+// The same, with a pair of requests to oneself.
+struct MisuseOfPair : Misuse {
+  Requests pair;
+
+  void SetUp() override { add_pair(pair); }
+  void TearDown() override {
+    pair.free();
+    Misuse::TearDown();
+  }
+};
 
 }  // namespace lanyard::api_test
 

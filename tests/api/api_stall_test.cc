@@ -1,9 +1,18 @@
-// Deadlines: what never happens becomes an error that explains itself, and the call can be repeated. Each test waits
-// for the deadline once or twice, so there are few of them, with much in each.
-#include <cstdlib>
-#include <string>
+// What does not come in time. A deadline makes an error of it that explains itself, and the call can be repeated;
+// before that a warning says what is waited for. Matching goes on where the program makes no call. Tests wait for the
+// deadline once or twice, so there are few of them, with much in each.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
 
-#include "tests/api/api_misuse.h"
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "tests/api/api_objects.h"
 
 namespace lanyard::api_test {
 namespace {
@@ -11,15 +20,11 @@ namespace {
 struct Stall : Misuse {
   Requests requests;
 
-  void SetUp() override {
-    if (partner() == rank())
-      GTEST_SKIP() << "needs an even number of ranks";
-  }
+  void SetUp() override { NEEDS_A_PARTNER(); }
   void TearDown() override {
     requests.free();
     Misuse::TearDown();
   }
-  bool sends() const { return rank() % 2 == 0; }
   // Calls again while the other side is slower than the deadline, as a sanitized build may be.
   template <typename Call>
   static int in_the_end(Call call) {
@@ -110,10 +115,7 @@ TEST_F(Stall, ThousandsOfUnmatchedRequests) {
 // A match request in MPI's own waits has the same deadline.
 TEST_F(Stall, AMatchRequestThatThePeerMakesLate) {
   MPI_Request match = MPI_REQUEST_NULL;
-  if (sends())
-    requests.send(out.data(), out.count(), partner(), 3);
-  else
-    requests.receive(in.data(), in.count(), partner(), 3);
+  requests.half((sends() ? out : in).data(), in.count(), 3);
   if (sends()) {
     ASSERT_TRUE(ok(MPIX_Imatch(requests.at(0), &match)));
     EXPECT_TRUE(fails(MPI_Wait(&match, MPI_STATUS_IGNORE), MPIX_ERR_STALLED, {"deadline", "send", other(), "tag 3"}));
@@ -142,10 +144,7 @@ struct OneSide : Stall, ::testing::WithParamInterface<Direction> {};
 TEST_P(OneSide, StartsAlone) {
   Buffer data(16'384);
   data.poison();
-  if (sends())
-    requests.send(data.data(), data.count(), partner(), 7, MPI_COMM_WORLD, GetParam().mode);
-  else
-    requests.receive(data.data(), data.count(), partner(), 7);
+  requests.half(data.data(), data.count(), 7, GetParam().mode);
   requests.match();
   if (sends())
     data.fill(1);
@@ -205,6 +204,228 @@ TEST_F(Stall, AStreamThatDoesNotGetToTheStart) {
   gate.open();
   EXPECT_TRUE(ok(in_the_end([&] { return MPIX_Queue_wait(queue); })));
   EXPECT_EQ(in.mistakes(1), 0u);
+}
+
+// ---- A sender that is stopped
+
+struct StoppedSender : Stall {
+  int process = 0;  // the partner's
+
+  void SetUp() override {
+    NEEDS_A_PARTNER();
+    const int mine = getpid();
+    MPI_Sendrecv(&mine, 1, MPI_INT, partner(), 9, &process, 1, MPI_INT, partner(), 9, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+  }
+  bool is_stopped() const {
+    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+    std::string line;
+    std::getline(file, line);
+    const size_t name_ends = line.rfind(") ");
+    return name_ends != std::string::npos && line.compare(name_ends + 2, 1, "T") == 0;
+  }
+};
+
+TEST_F(StoppedSender, IsNamed) {
+  requests.half((sends() ? out : in).data(), 8, 0);
+  requests.match();
+  requests.start(queue);
+  requests.wait(queue);
+  stream.synchronize();
+  if (sends()) {
+    raise(SIGSTOP);
+  } else {
+    while (!is_stopped())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const std::string peer = "rank " + std::to_string(partner());
+    EXPECT_TRUE(
+        reports([&] { return MPIX_Queue_wait(queue); }, MPIX_ERR_STALLED,
+                {"has run everything, but " + peer + " has not said yet whether its sends went well (recv, peer " +
+                     std::to_string(partner()) + ", tag 0, 8 B)",
+                 peer + " has not answered for"},
+                {"not Lanyard's"}));
+    kill(process, SIGCONT);
+  }
+  EXPECT_TRUE(ok(in_the_end([&] { return MPIX_Queue_wait(queue); })));
+}
+
+// ---- Progress
+
+struct Progress : ::testing::Test {
+  void SetUp() override { NEEDS_A_PARTNER(); }
+  bool is_first() const { return rank() % 2 == 0; }
+
+  // A send or a receive of this rank's with its partner, whose match is begun.
+  MPI_Request begin_match(int tag) {
+    if (is_first())
+      requests.receive(&value, sizeof value, partner(), tag);
+    else
+      requests.send(&value, sizeof value, partner(), tag);
+    MPI_Request match = MPI_REQUEST_NULL;
+    EXPECT_TRUE(ok(MPIX_Imatch(requests.at(requests.count() - 1), &match)));
+    return match;
+  }
+
+  int value = 0;
+  Requests requests;
+};
+
+// No call at all: the peer matches while this rank computes.
+TEST_F(Progress, InsideNoCall) {
+  if (is_first()) {
+    MPI_Request match = begin_match(0);
+    int done = 0;
+    MPI_Request told = MPI_REQUEST_NULL;
+    MPI_Irecv(&done, 1, MPI_INT, partner(), 9, MPI_COMM_WORLD, &told);
+    // Only the MPI's own look, which is no progress of Lanyard's.
+    for (int flag = 0; flag == 0; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+      PMPI_Test(&told, &flag, MPI_STATUS_IGNORE);
+    EXPECT_EQ(done, 1);
+    EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
+  } else {
+    MPI_Request match = begin_match(0);
+    EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
+    const int done = 1;
+    MPI_Send(&done, 1, MPI_INT, partner(), 9, MPI_COMM_WORLD);
+  }
+}
+
+// A match that a call has given up can be taken back; what the other side matches later is another request.
+TEST_F(Progress, ALateMatchOfAFreedRequestIsNobodys) {
+  if (is_first()) {
+    requests.send(&value, sizeof value, partner(), 5);
+    EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPIX_ERR_STALLED, {"tag 5"}));
+    requests.free();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  Buffer out(100), in(100);
+  in.poison();
+  if (is_first()) {
+    out.fill(1);
+    requests.send(out.data(), out.count(), partner(), 5);
+  } else {
+    requests.receive(in.data(), in.count(), partner(), 5);
+  }
+  requests.match();
+  Stream stream;
+  Queue queue(stream);
+  requests.run(queue);
+  if (!is_first()) {
+    EXPECT_EQ(in.mistakes(1), 0u);
+  }
+}
+
+// ---- Warnings (LANYARD_WARN_S)
+
+using Clock = std::chrono::steady_clock;
+
+// Stderr is a pipe without room that nobody reads before text().
+class FullStderr {
+ public:
+  FullStderr() {
+    EXPECT_EQ(pipe2(pipe_, O_NONBLOCK), 0);
+    saved_ = dup(STDERR_FILENO);
+    dup2(pipe_[1], STDERR_FILENO);
+    char filler[512] = {};
+    while (write(pipe_[1], filler, sizeof filler) > 0) {
+    }
+    while (write(pipe_[1], filler, 1) > 0) {
+    }
+    fcntl(pipe_[1], F_SETFL, 0);
+  }
+  ~FullStderr() {
+    dup2(saved_, STDERR_FILENO);
+    for (const int descriptor : {saved_, pipe_[0], pipe_[1]})
+      close(descriptor);
+  }
+  FullStderr(const FullStderr&) = delete;
+  FullStderr& operator=(const FullStderr&) = delete;
+
+  // What was written, from now on until it has these words, or for 20 s.
+  std::string text(const std::string& words) {
+    std::string result;
+    const auto end = Clock::now() + std::chrono::seconds(20);
+    while (result.find(words) == std::string::npos && Clock::now() < end) {
+      char part[4096];
+      const ssize_t length = read(pipe_[0], part, sizeof part);
+      if (length > 0)
+        result.append(part, static_cast<size_t>(length));
+      else
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return result.substr(std::min(result.size(), result.find_first_not_of('\0')));
+  }
+
+ private:
+  int pipe_[2] = {-1, -1};
+  int saved_ = -1;
+};
+
+// A transfer from rank 1 to rank 0 that starts a second late.
+MPI_Request late_message(Buffer& buffer, Queue& queue) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (rank() == 0)
+    MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, 1, 5, MPI_COMM_WORLD, &request);
+  else
+    MPI_Send_init(buffer.data(), buffer.count(), MPI_BYTE, 0, 5, MPI_COMM_WORLD, &request);
+  EXPECT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
+  if (rank() == 1)
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, &request)));
+  EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
+  return request;
+}
+
+// However often the control thread looks.
+TEST(Warning, OfAWaitIsSaidOnce) {
+  if (rank() > 1)
+    return;
+  Buffer buffer(40);
+  Stream stream;
+  Queue queue(stream);
+  MPI_Request request = late_message(buffer, queue);
+  ::testing::internal::CaptureStderr();
+  queue.wait();
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const std::string words = "rank 0 has waited";
+  const size_t first = said.find(words);
+  EXPECT_EQ(first != std::string::npos, rank() == 0) << said;
+  if (first != std::string::npos) {
+    EXPECT_EQ(said.find(words, first + 1), std::string::npos) << said;
+  }
+  EXPECT_TRUE(ok(MPI_Request_free(&request)));
+}
+
+TEST(Warning, SaysWhatIsWaitedForAndHoldsNobodyUp) {
+  if (rank() > 1)
+    return;
+  Buffer buffer(40);
+  Stream stream;
+  Queue queue(stream);
+  MPI_Request request = late_message(buffer, queue);
+  MPI_Request next = MPI_REQUEST_NULL;
+  int matched = 0;
+  if (rank() == 0) {
+    MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, 1, 6, MPI_COMM_WORLD, &next);
+    FullStderr full;
+    queue.wait();
+    // What other processes want of this one goes on, while its program is elsewhere.
+    MPI_Request match = MPI_REQUEST_NULL;
+    EXPECT_TRUE(ok(MPIX_Imatch(&next, &match)));
+    EXPECT_TRUE(ok(MPI_Recv(&matched, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE)));
+    EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
+    const std::string said = full.text("tag 5, 40 B");
+    EXPECT_NE(said.find("rank 0 has waited 200 ms in MPIX_Queue_wait"), std::string::npos) << said;
+    EXPECT_NE(said.find("request (recv, peer 1, tag 5, 40 B)"), std::string::npos) << said;
+  } else {
+    MPI_Send_init(buffer.data(), buffer.count(), MPI_BYTE, 0, 6, MPI_COMM_WORLD, &next);
+    queue.wait();
+    matched = MPIX_Match(&next, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    EXPECT_TRUE(ok(MPI_Send(&matched, 1, MPI_INT, 0, 7, MPI_COMM_WORLD)));
+  }
+  EXPECT_EQ(matched, 1);
+  EXPECT_TRUE(ok(MPI_Request_free(&request)));
+  EXPECT_TRUE(ok(MPI_Request_free(&next)));
 }
 
 }  // namespace

@@ -1,4 +1,7 @@
-// Transfers: contiguous messages of all lengths and modes, between partners, to oneself, and to nobody.
+// Transfers: contiguous messages of all lengths and modes, between partners, to oneself, and to nobody; many at once;
+// what a kernel unpacks between two starts; several queues and threads.
+#include <array>
+#include <random>
 #include <string>
 #include <tuple>
 
@@ -7,84 +10,74 @@
 namespace lanyard::api_test {
 namespace {
 
-constexpr int kTag = 7;
-constexpr int kTokenTag = 8;
+struct Transfer : OnAQueue {
+  Messages messages;
+};
 
-struct Transfer : ::testing::Test {
-  Stream stream;
-  Queue queue{stream};
+// A byte each way, which tells the partner's stream that this one has come so far: a ready send promises that its
+// receive has started.
+struct Tokens {
+  char out = 0, in = 0;
+  Requests requests;
+
+  Tokens() {
+    requests.receive(&in, 1, partner(), 100);
+    requests.send(&out, 1, partner(), 100);
+    requests.match();
+  }
+  void exchange(Queue& queue) {
+    requests.start(queue);
+    requests.wait(queue);
+  }
 };
 
 // ---- Lengths and modes
 
 struct Lengths : Transfer, ::testing::WithParamInterface<std::tuple<int, Mode>> {
   static constexpr int kIterations = 50;
-  const int bytes = std::get<0>(GetParam());
   const Mode mode = std::get<1>(GetParam());
-  Buffer out{static_cast<size_t>(bytes)};
-  Buffer in{static_cast<size_t>(bytes)};
-  Requests data;    // receive, send
-  Requests tokens;  // receive, send
-  size_t wrong = 0;
 
   void prepare(int peer) {
-    data.receive(in.data(), bytes, peer, kTag);
-    data.send(out.data(), bytes, peer, kTag, MPI_COMM_WORLD, mode);
-    data.match();
-    in.poison();
+    messages.add(static_cast<size_t>(std::get<0>(GetParam())), peer, 7, MPI_COMM_WORLD, mode);
+    messages.requests.match();
   }
-  void fill(int peer, int i) {
-    stream.launch([this, peer, i] { out.fill(seed_of(rank(), peer, i, bytes)); });
-  }
-  // Right after the waits both buffers are ours again.
-  void check(int peer, int i) {
-    stream.launch([this, peer, i] {
-      wrong += in.mistakes(seed_of(peer, rank(), i, bytes));
-      in.poison();
-      out.poison();
-    });
+  void TearDown() override {
+    queue.wait();
+    EXPECT_EQ(messages.wrong, 0u);
   }
 };
 
 TEST_P(Lengths, ArriveWholeAndTouchNothingElse) {
-  const int peer = partner();
-  // A ready send promises that the receive has started: a token from the receiver tells.
-  char token = 0, other_token = 0;
-  tokens.receive(&other_token, 1, peer, kTokenTag);
-  tokens.send(&token, 1, peer, kTokenTag);
-  tokens.match();
-  prepare(peer);
+  Tokens tokens;
+  prepare(partner());
   for (int i = 0; i < kIterations; ++i) {
-    fill(peer, i);
+    messages.fill(stream, i);
     if (mode == Mode::kRsend) {
-      ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, data.at(0))));
-      tokens.start(queue);
-      tokens.wait(queue);
-      ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, data.at(1))));
+      ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, messages.receive(0))));
+      tokens.exchange(queue);
+      ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, messages.send(0))));
     } else {
-      data.start(queue);
+      messages.requests.start(queue);
     }
-    data.wait(queue);
-    check(peer, i);
+    messages.requests.wait(queue);
+    messages.check(stream, i);
+    messages.poison_sent(stream);  // behind the waits it is ours again
     // Long runs of work and short ones.
     if (i % 10 == 9 || i > 40)
       queue.wait();
   }
   queue.wait();
-  EXPECT_EQ(wrong, 0u);
 }
 
 TEST_P(Lengths, ArriveFromOneself) {
   prepare(rank());
   for (int i = 0; i < kIterations; ++i) {
-    fill(rank(), i);
-    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, data.at(0))));
-    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, data.at(1))));
-    data.wait(queue);
-    check(rank(), i);
+    messages.fill(stream, i);
+    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, messages.receive(0))));
+    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, messages.send(0))));
+    messages.requests.wait(queue);
+    messages.check(stream, i);
   }
-  queue.wait();
-  EXPECT_EQ(wrong, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, Lengths,
@@ -98,8 +91,8 @@ INSTANTIATE_TEST_SUITE_P(Each, Lengths,
 TEST_F(Transfer, TheQueueCountsWhatItDid) {
   Buffer out(100), in(100);
   Requests requests;
-  requests.receive(in.data(), in.count(), partner(), kTag);
-  requests.send(out.data(), out.count(), partner(), kTag);
+  requests.receive(in.data(), in.count(), partner(), 7);
+  requests.send(out.data(), out.count(), partner(), 7);
   const uint64_t counters_before = queue.figure("counters");
   const uint64_t regions_before = queue.figure("regions");
   requests.match();
@@ -132,39 +125,262 @@ TEST_F(Transfer, TheQueueTellsEveryFigure) {
             " entries_posted failures nic regions starts strategy stream triggers waits");
 }
 
-// ---- Without the host
-
 // While the host of either side is in an MPI function that knows nothing of the transfer.
 TEST_F(Transfer, NeedsNoHelpFromTheHost) {
-  Buffer out(10'000), in(10'000);
-  in.poison();
-  Requests requests;
-  requests.receive(in.data(), in.count(), partner(), kTag);
-  requests.send(out.data(), out.count(), partner(), kTag);
-  requests.match();
-  std::atomic<int> done = 0;
-  size_t wrong = 0;
   constexpr int kIterations = 20;
+  std::atomic<int> done = 0;
+  messages.add(10'000, partner(), 7);
+  messages.requests.match();
   for (int i = 0; i < kIterations; ++i) {
-    stream.launch([&, i] { out.fill(seed_of(rank(), partner(), i)); });
-    requests.start(queue);
-    requests.wait(queue);
-    stream.launch([&, i] {
-      wrong += in.mistakes(seed_of(partner(), rank(), i));
-      in.poison();
-      ++done;
-    });
+    messages.run(stream, queue, i);
+    stream.launch([&] { ++done; });
   }
-  if (rank() % 2 == 0) {
-    // This rank enters the barrier at once, the other only when its transfers are over.
-    MPI_Barrier(MPI_COMM_WORLD);
-  } else {
-    while (done.load() != kIterations)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    MPI_Barrier(MPI_COMM_WORLD);
+  // One rank enters the barrier at once, the other only when its transfers are over.
+  while (!sends() && done.load() != kIterations)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  MPI_Barrier(MPI_COMM_WORLD);
+  queue.wait();
+  EXPECT_EQ(messages.wrong, 0u);
+}
+
+// ---- Many at once
+
+struct Patterns : Transfer {};
+
+// Ready sends share the queue's trigger with other sends' clear-to-sends.
+TEST_F(Patterns, OneCallStartsSendsReadySendsAndReceives) {
+  Tokens tokens;
+  messages.add(300, partner(), 1, MPI_COMM_WORLD, Mode::kSend);
+  messages.add(300, partner(), 2, MPI_COMM_WORLD, Mode::kRsend);
+  messages.add(300, partner(), 3, MPI_COMM_WORLD, Mode::kSsend);
+  messages.requests.match();
+  // The receive of the ready send starts ahead, told by a token.
+  std::array rest{*messages.send(1), *messages.receive(0), *messages.send(0), *messages.receive(2), *messages.send(2)};
+  for (int i = 0; i < 50; ++i) {
+    messages.fill(stream, i);
+    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, messages.receive(1))));
+    tokens.exchange(queue);
+    ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, static_cast<int>(rest.size()), rest.data())));
+    messages.requests.wait(queue);
+    messages.check(stream, i);
+  }
+  queue.wait();
+  EXPECT_EQ(messages.wrong, 0u);
+}
+
+TEST_F(Patterns, AllToAll) {
+  for (int peer = 0; peer < ranks(); ++peer)
+    for (int tag = 0; tag < 4; ++tag)
+      messages.add(3000, peer, tag);
+  messages.requests.match();
+  const uint64_t failures_before = queue.figure("failures");  // the process's
+  for (int i = 0; i < 20; ++i)
+    messages.run(stream, queue, i);
+  queue.wait();
+  EXPECT_EQ(messages.wrong, 0u);
+  EXPECT_EQ(queue.figure("failures"), failures_before);
+  // With 8 entries some must have gone another way, and that is told.
+  const uint64_t overflowed = queue.figure("entries_overflowed");
+  if (queue.figure("entries_depth") == 8) {
+    EXPECT_GT(overflowed, 0u);
+    EXPECT_LE(queue.figure("entries_by_software"), overflowed);
+  }
+  EXPECT_LE(overflowed, queue.figure("entries_posted"));
+}
+
+// ---- A buffer belongs to the kernels between two starts. A protocol that is wrong here corrupts data now and then.
+
+// Sometimes nothing, sometimes long: what is wrong in timing shows only for some.
+struct Naps {
+  explicit Naps(unsigned seed) : random(seed) {}
+  void take() {
+    const unsigned choice = random() % 8;
+    if (choice < 4)
+      return;
+    std::this_thread::sleep_for(std::chrono::microseconds(choice == 7 ? random() % 2000 : random() % 200));
+  }
+  std::minstd_rand random;
+};
+
+struct Unpack : ::testing::TestWithParam<size_t> {
+  static constexpr int kTag = 3;
+  static constexpr int kIterations = 200;
+  Stream stream;
+  Queue queue{stream};
+  Buffer out{GetParam()};
+  Buffer in{GetParam()};
+  size_t wrong = 0;
+
+  void pack(int i, int peer) { out.fill(seed_of(rank(), peer, i)); }
+  // Slow: the content must be there at once and stay until the end.
+  void unpack(int i, int peer, Naps& naps) {
+    wrong += in.mistakes(seed_of(peer, rank(), i));
+    naps.take();
+    wrong += in.mistakes(seed_of(peer, rank(), i));
+    in.poison();
+    naps.take();
+    wrong += !in.untouched();
+  }
+};
+
+// The sender runs ahead of a receiver that unpacks slowly, and writes over its own buffer as soon as it may.
+TEST_P(Unpack, OneWay) {
+  for (const int sender : {0, 1}) {
+    if (partner() == rank())
+      break;
+    Requests requests;
+    Naps naps(static_cast<unsigned>(rank() + 1));
+    const bool is_sender = rank() % 2 == sender;
+    if (is_sender)
+      requests.send(out.data(), out.count(), partner(), kTag);
+    else
+      requests.receive(in.data(), in.count(), partner(), kTag);
+    requests.match();
+    for (int i = 0; i < kIterations; ++i) {
+      if (is_sender)
+        stream.launch([&, i] { pack(i, partner()); });
+      requests.start(queue);
+      requests.wait(queue);
+      if (is_sender)
+        stream.launch([&] { out.poison(); });
+      else
+        stream.launch([&, i] { unpack(i, partner(), naps); });
+    }
+    queue.wait();
+    EXPECT_EQ(wrong, 0u);
+  }
+}
+
+// A token from the unpacking kernel's stream releases the next ready send.
+TEST_P(Unpack, ReadySendsAfterAToken) {
+  const int peer = partner();
+  Requests data;
+  Tokens tokens;
+  Naps naps(static_cast<unsigned>(rank() + 49));
+  data.receive(in.data(), in.count(), peer, kTag);
+  data.send(out.data(), out.count(), peer, kTag, MPI_COMM_WORLD, Mode::kRsend);
+  data.match();
+  for (int i = 0; i < kIterations; ++i) {
+    stream.launch([&, i] { pack(i, peer); });
+    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, data.at(0))));
+    tokens.exchange(queue);
+    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, data.at(1))));
+    data.wait(queue);
+    stream.launch([&, i] {
+      out.poison();
+      unpack(i, peer, naps);
+    });
   }
   queue.wait();
   EXPECT_EQ(wrong, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Unpack, ::testing::Values(size_t{8}, size_t{20'000}),
+                         [](const auto& info) { return std::to_string(info.param); });
+
+// ---- Queues and threads
+
+// A send on one queue and its receive, of the same process, on another.
+TEST(Queues, OneProcessTalksToItself) {
+  Stream first_stream, second_stream;
+  Queue first(first_stream), second(second_stream);
+  Messages pair;
+  pair.add(3000, rank(), 1);
+  pair.requests.match();
+  for (int i = 0; i < 50; ++i) {
+    pair.fill(first_stream, i);
+    ASSERT_TRUE(ok(MPIX_Enqueue_start(first, pair.send(0))));
+    ASSERT_TRUE(ok(MPIX_Enqueue_wait(first, pair.send(0))));
+    ASSERT_TRUE(ok(MPIX_Enqueue_start(second, pair.receive(0))));
+    ASSERT_TRUE(ok(MPIX_Enqueue_wait(second, pair.receive(0))));
+    pair.check(second_stream, i);
+  }
+  first.wait();
+  second.wait();
+  EXPECT_EQ(pair.wrong, 0u);
+}
+
+// The host has waited for the stream, not for the queue.
+TEST(Queues, AMovedRequestBelongsToTheNewQueueAlone) {
+  Stream first_stream, second_stream;
+  Queue first(first_stream), second(second_stream);
+  {
+    Messages pair;
+    pair.add(3000, partner(), 1);
+    pair.requests.match();
+    pair.run(first_stream, first, 0);
+    first_stream.synchronize();
+    // The wait for the second start is not enqueued.
+    pair.fill(second_stream, 1);
+    if (!sends())
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    pair.requests.start(second);
+    second.wait();
+    pair.check(second_stream, 1);
+    second_stream.synchronize();
+    EXPECT_EQ(pair.wrong, 0u) << "the queue's wait returned too early";
+    pair.requests.wait(second);
+    second.wait();
+  }
+  // The pair is freed. The first queue must not remember it.
+  first.wait();
+  second.wait();
+}
+
+// Each thread has its own queue and its own communicators, which come and go meanwhile.
+TEST(Queues, ThreadsUseThemSideBySide) {
+  if (mpi_suite::process().thread_level < MPI_THREAD_MULTIPLE)
+    GTEST_SKIP() << "the MPI has no MPI_THREAD_MULTIPLE";
+  std::array<MPI_Comm, 2> communicators;
+  for (MPI_Comm& communicator : communicators)
+    MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
+  std::vector<std::thread> threads;
+  for (const MPI_Comm own : communicators)
+    threads.emplace_back([own] {
+      Stream stream;
+      Queue queue(stream);
+      for (int round = 0; round < 5; ++round) {
+        MPI_Comm copy = MPI_COMM_NULL;
+        EXPECT_TRUE(ok(MPI_Comm_dup(own, &copy)));
+        Messages pair;
+        pair.add(3000, partner(), 1, copy);
+        pair.requests.match();
+        EXPECT_TRUE(ok(MPI_Comm_free(&copy)));
+        for (int i = 0; i < 20; ++i) {
+          pair.run(stream, queue, i);
+          if (i % 8 == 7)
+            queue.wait();
+        }
+        queue.wait();
+        EXPECT_EQ(pair.wrong, 0u);
+      }
+    });
+  for (std::thread& thread : threads)
+    thread.join();
+  for (MPI_Comm& communicator : communicators)
+    MPI_Comm_free(&communicator);
+}
+
+// Each thread talks to its own process, so that the order of their calls does not matter.
+TEST(Queues, ThreadsShareOne) {
+  if (mpi_suite::process().thread_level < MPI_THREAD_MULTIPLE)
+    GTEST_SKIP() << "the MPI has no MPI_THREAD_MULTIPLE";
+  Stream stream;
+  Queue queue(stream);
+  std::array<Messages, 2> pairs;
+  for (int i = 0; i < 2; ++i) {
+    pairs[static_cast<size_t>(i)].add(3000, rank(), 1 + i);
+    pairs[static_cast<size_t>(i)].requests.match();
+  }
+  const auto exchange = [&](Messages& pair) {
+    for (int i = 0; i < 50; ++i)
+      pair.run(stream, queue, i);
+  };
+  std::thread other([&] { exchange(pairs[1]); });
+  exchange(pairs[0]);
+  other.join();
+  queue.wait();
+  EXPECT_EQ(pairs[0].wrong + pairs[1].wrong, 0u);
 }
 
 }  // namespace

@@ -1,25 +1,63 @@
-! Collectives of the module lanyard_f08: buffers of any type and rank, MPI's constants for buffers, and refusals. The
-! others: fortran_collectives_own.f90.
+! Collectives of the module lanyard_f08: buffers of any type and rank, MPI's constants for buffers, and refusals; and
+! collectives that some processes make by the MPI's own names and others by the module, which is C's way. All must count
+! them alike. BUILD.bazel takes the lines that begin with the MPI's name.
+
+! MPI 4's own names, with large counts.
+!mpich module own_collectives
+!mpich   use mpi_f08, only: own_Barrier_init => MPI_Barrier_init, own_Bcast_init => MPI_Bcast_init, &
+!mpich                      own_Allreduce_init => MPI_Allreduce_init, own_Allgather_init => MPI_Allgather_init, &
+!mpich                      own_Allgatherv_init => MPI_Allgatherv_init, &
+!mpich                      own_Neighbor_alltoall_init => MPI_Neighbor_alltoall_init, &
+!mpich                      own_Neighbor_alltoallv_init => MPI_Neighbor_alltoallv_init, &
+!mpich                      own_Neighbor_alltoallw_init => MPI_Neighbor_alltoallw_init, &
+!mpich                      count_kind => MPI_COUNT_KIND, place_kind => MPI_ADDRESS_KIND
+!mpich end module own_collectives
+! The names of Open MPI's extension.
+!openmpi module own_collectives
+!openmpi   use mpi_f08_ext, only: own_Barrier_init => MPIX_Barrier_init, own_Bcast_init => MPIX_Bcast_init, &
+!openmpi                          own_Allreduce_init => MPIX_Allreduce_init, own_Allgather_init => MPIX_Allgather_init, &
+!openmpi                          own_Allgatherv_init => MPIX_Allgatherv_init, &
+!openmpi                          own_Neighbor_alltoall_init => MPIX_Neighbor_alltoall_init, &
+!openmpi                          own_Neighbor_alltoallv_init => MPIX_Neighbor_alltoallv_init, &
+!openmpi                          own_Neighbor_alltoallw_init => MPIX_Neighbor_alltoallw_init
+!openmpi   implicit none
+!openmpi   integer, parameter :: count_kind = kind(0), place_kind = kind(0)
+!openmpi end module own_collectives
+
 program fortran_collectives
   use mpi_f08
+  use own_collectives
   use lanyard_f08
   use fortran_checks
   implicit none
 
   integer, parameter :: rounds = 4
+  integer(count_kind), parameter :: one = 1
   type(MPIX_Host_stream) :: stream
   type(MPIX_Queue) :: queue
+  type(MPI_Comm) :: line
+  logical :: by_own
 
   call MPI_Init()
   call begin_checks()
   call MPIX_Host_stream_create(stream)
   call MPIX_Queue_init(queue, MPIX_QUEUE_HOST, stream)
-  call barriers()
   call broadcasts()
   call absolute_broadcasts()
   call reductions()
   call gathers()
   call refusals()
+  call MPI_Cart_create(MPI_COMM_WORLD, 1, [ranks], [.true.], .false., line)
+  by_own = mod(rank, 2) == 0
+  call barrier()
+  call broadcast()
+  call reduce()
+  call gather()
+  call gather_uneven()
+  call exchange()
+  call exchange_blocks()
+  call exchange_types()
+  call MPI_Comm_free(line)
   call MPIX_Queue_free(queue)
   call MPIX_Host_stream_free(stream)
   call end_checks()
@@ -38,18 +76,6 @@ contains
     call MPIX_Enqueue_start(queue, request)
     call MPIX_Enqueue_wait(queue, request)
     call MPIX_Queue_wait(queue)
-  end subroutine
-
-  subroutine barriers()
-    type(MPI_Request) :: request
-    integer :: round, code
-    call MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, request, code)
-    call check_class(code, MPI_SUCCESS, "MPIX_Barrier_init")
-    call match(request)
-    do round = 1, rounds
-      call run(request)
-    end do
-    call MPI_Request_free(request)
   end subroutine
 
   ! A scalar, and an array of two dimensions.
@@ -160,7 +186,160 @@ contains
                                       [0_MPI_ADDRESS_KIND], [MPI_INTEGER], MPI_COMM_WORLD, MPI_INFO_NULL, request, code)
     call check_class(code, MPI_ERR_TOPOLOGY, "neighbours without a topology")
     call check(request == MPI_REQUEST_NULL, "a refused call makes no request")
-    call barriers()
+  end subroutine
+
+  ! ---- By both names
+
+  subroutine run_once(request)
+    type(MPI_Request), intent(inout) :: request
+    call match(request)
+    call run(request)
+    call MPI_Request_free(request)
+  end subroutine
+
+  subroutine barrier()
+    type(MPI_Request) :: request
+    if (by_own) then
+      call own_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, request)
+    else
+      call MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, request)
+    end if
+    call run_once(request)
+  end subroutine
+
+  subroutine broadcast()
+    type(MPI_Request) :: request
+    integer, asynchronous :: number
+    if (by_own) then
+      call own_Bcast_init(number, one, MPI_INTEGER, 0, MPI_COMM_WORLD, MPI_INFO_NULL, request)
+    else
+      call MPIX_Bcast_init(number, 1, MPI_INTEGER, 0, MPI_COMM_WORLD, MPI_INFO_NULL, request)
+    end if
+    number = merge(7, -1, rank == 0)
+    call run_once(request)
+    call check(number == 7, "a broadcast")
+  end subroutine
+
+  subroutine reduce()
+    type(MPI_Request) :: request
+    integer, asynchronous :: sum
+    if (by_own) then
+      call own_Allreduce_init(MPI_IN_PLACE, sum, one, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, request)
+    else
+      call MPIX_Allreduce_init(MPI_IN_PLACE, sum, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, request)
+    end if
+    sum = rank
+    call run_once(request)
+    call check(sum == ranks * (ranks - 1) / 2, "an allreduce in place")
+  end subroutine
+
+  subroutine gather()
+    type(MPI_Request) :: request
+    integer, asynchronous :: all_of(0:ranks - 1)
+    integer :: i
+    if (by_own) then
+      call own_Allgather_init(MPI_IN_PLACE, one, MPI_INTEGER, all_of, one, MPI_INTEGER, MPI_COMM_WORLD, &
+                              MPI_INFO_NULL, request)
+    else
+      call MPIX_Allgather_init(MPI_IN_PLACE, 1, MPI_INTEGER, all_of, 1, MPI_INTEGER, MPI_COMM_WORLD, MPI_INFO_NULL, &
+                               request)
+    end if
+    all_of = -1
+    all_of(rank) = 10 * rank
+    call run_once(request)
+    call check(all(all_of == [(10 * i, i = 0, ranks - 1)]), "an allgather in place")
+  end subroutine
+
+  ! Of rank i i+1 numbers, the last rank's first.
+  subroutine gather_uneven()
+    type(MPI_Request) :: request
+    integer, asynchronous :: own(ranks), all_of(ranks * (ranks + 1) / 2)
+    integer(count_kind) :: counts(ranks)
+    integer(place_kind) :: places(ranks)
+    integer :: i, of
+    counts = [(int(i, count_kind), i = 1, ranks)]
+    places = [(int((ranks - of) * (ranks + of + 1) / 2, place_kind), of = 1, ranks)]
+    if (by_own) then
+      call own_Allgatherv_init(own, counts(rank + 1), MPI_INTEGER, all_of, counts, places, MPI_INTEGER, &
+                               MPI_COMM_WORLD, MPI_INFO_NULL, request)
+    else
+      call MPIX_Allgatherv_init(own, rank + 1, MPI_INTEGER, all_of, int(counts), int(places), MPI_INTEGER, &
+                                MPI_COMM_WORLD, MPI_INFO_NULL, request)
+    end if
+    all_of = -1
+    own = [(10 * rank + i, i = 1, ranks)]
+    call run_once(request)
+    do of = 1, ranks
+      call check(all(all_of(places(of) + 1:places(of) + counts(of)) == [(10 * (of - 1) + i, i = 1, of)]), &
+                 "an allgatherv")
+    end do
+  end subroutine
+
+  subroutine check_neighbours(in, what)
+    integer, intent(in) :: in(2)
+    character(len=*), intent(in) :: what
+    integer :: lower, higher
+    call MPI_Cart_shift(line, 0, 1, lower, higher)
+    call check(in(1) == 100 * lower + 1 .and. in(2) == 100 * higher, what)
+  end subroutine
+
+  subroutine exchange()
+    type(MPI_Request) :: request
+    integer, asynchronous :: out(2), in(2)
+    if (by_own) then
+      call own_Neighbor_alltoall_init(out, one, MPI_INTEGER, in, one, MPI_INTEGER, line, MPI_INFO_NULL, request)
+    else
+      call MPIX_Neighbor_alltoall_init(out, 1, MPI_INTEGER, in, 1, MPI_INTEGER, line, MPI_INFO_NULL, request)
+    end if
+    out = [100 * rank, 100 * rank + 1]
+    in = -1
+    call run_once(request)
+    call check_neighbours(in, "a neighbour alltoall")
+  end subroutine
+
+  subroutine exchange_blocks()
+    type(MPI_Request) :: request
+    integer, asynchronous :: out(2), in(2)
+    integer(count_kind) :: counts(2) = 1
+    integer(place_kind) :: places(2) = [0, 1]
+    if (by_own) then
+      call own_Neighbor_alltoallv_init(out, counts, places, MPI_INTEGER, in, counts, places, MPI_INTEGER, line, &
+                                       MPI_INFO_NULL, request)
+    else
+      call MPIX_Neighbor_alltoallv_init(out, int(counts), int(places), MPI_INTEGER, in, int(counts), int(places), &
+                                        MPI_INTEGER, line, MPI_INFO_NULL, request)
+    end if
+    out = [100 * rank, 100 * rank + 1]
+    in = -1
+    call run_once(request)
+    call check_neighbours(in, "a neighbour alltoallv")
+  end subroutine
+
+  ! On a graph, as MPICH 4.0's routine fails with other topologies.
+  subroutine exchange_types()
+    type(MPI_Request) :: request
+    type(MPI_Comm) :: graph
+    integer :: lower, higher
+    integer, asynchronous :: out(2), in(2)
+    integer(count_kind) :: counts(2) = 1
+    integer(MPI_ADDRESS_KIND) :: places(2) = [0, 4]
+    type(MPI_Datatype) :: types(2)
+    types = MPI_INTEGER
+    call MPI_Cart_shift(line, 0, 1, lower, higher)
+    call MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, [higher, lower], [1, 1], 2, [lower, higher], [1, 1], &
+                                        MPI_INFO_NULL, .false., graph)
+    if (by_own) then
+      call own_Neighbor_alltoallw_init(out, counts, places, types, in, counts, places, types, graph, MPI_INFO_NULL, &
+                                       request)
+    else
+      call MPIX_Neighbor_alltoallw_init(out, int(counts), places, types, in, int(counts), places, types, graph, &
+                                        MPI_INFO_NULL, request)
+    end if
+    out = [100 * rank, 100 * rank + 1]
+    in = -1
+    call run_once(request)
+    call check_neighbours([in(2), in(1)], "a neighbour alltoallw")
+    call MPI_Comm_free(graph)
   end subroutine
 
 end program fortran_collectives

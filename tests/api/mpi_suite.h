@@ -52,6 +52,8 @@ inline Process& process() {
 }
 inline int rank() { return process().rank; }
 inline int ranks() { return process().ranks; }
+// The other of a pair of ranks; the last of an odd number is its own.
+inline int partner() { return (rank() ^ 1) < ranks() ? (rank() ^ 1) : rank(); }
 // Says where the running test is, for the watchdog. `what` is a literal.
 inline void step(const char* what) { process().step = what; }
 

@@ -37,9 +37,7 @@ inline MPI_Status unfilled() {
 }
 
 // A queue on a stream, and a pair of requests to the partner and from there, of one int.
-struct Exchange : ::testing::Test {
-  Stream stream;
-  Queue queue{stream};
+struct Exchange : OnAQueue {
   int out = 1000 + rank(), in = -1;
 
   void add_pair(Requests& requests, int tag = 1, MPI_Comm communicator = MPI_COMM_WORLD, int peer = partner()) {
@@ -50,9 +48,7 @@ struct Exchange : ::testing::Test {
   void verify_matched(Requests& pair, int from = 1000 + partner()) {
     for (int i = 0; i < 2; ++i) {
       in = -1;
-      pair.start(queue);
-      pair.wait(queue);
-      queue.wait();
+      pair.run(queue);
       EXPECT_EQ(in, from);
     }
   }

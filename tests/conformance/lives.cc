@@ -5,7 +5,9 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -292,6 +294,34 @@ CASE(Finalize, CommunicatorsMayBeLeft) {
   ring.make(grandchild);
   ring.match();
   ring.verify();
+  finalize();
+}
+
+// Nobody waits for the queue.
+CASE(Finalize, FinishesWhatIsEnqueued) {
+  constexpr int kSteps = 50;
+  static int sum = 0;
+  init();
+  ring.make();
+  ring.match();
+  for (int step = 0; step < kSteps; ++step) {
+    ring.enqueue();
+    CHECK_OK(MPIX_Host_stream_launch(
+        ring.stream, [](void* in) { sum += *static_cast<int*>(in); }, &ring.in));
+  }
+  finalize();
+  CHECK(sum == kSteps * ring.expected);
+}
+
+// The others wait in MPI_Finalize for longer than the deadline, for a rank that is well.
+CASE(Finalize, WaitsForARankThatIsLate) {
+  setenv("LANYARD_DEADLINE_S", "1", 1);
+  init();
+  ring.make();
+  ring.match();
+  ring.verify();
+  if (rank == ranks - 1)
+    std::this_thread::sleep_for(std::chrono::seconds(3));
   finalize();
 }
 

@@ -1,5 +1,18 @@
-// Requests and errors: see pass_through.h. MPI 4.0, sections 3.7.3, 3.7.5, 3.7.6, 3.8.4, 3.9, 4.2, 9.4.
+// Requests, errors, communicators and collectives: see pass_through.h.
+// MPI 4.0, sections 3.7.3, 3.7.5, 3.7.6, 3.8.4, 3.9, 4.2, 6.13, 7.4.2, 7.4.3, 8.5, 8.8.2, 9.4, 11.10.4.
 #include "tests/conformance/pass_through.h"
+
+#include <algorithm>
+
+// Persistent collectives; where the MPI has them under the names of its extension only, by those.
+#if MPI_VERSION >= 4
+#define LANYARDS(name) MPI_##name
+#define MPIS(name) PMPI_##name
+#else
+#include <mpi-ext.h>
+#define LANYARDS(name) MPIX_##name
+#define MPIS(name) PMPIX_##name
+#endif
 
 namespace lanyard::conformance {
 namespace {
@@ -210,6 +223,242 @@ TEST_F(PassThrough, MPI_Error_string) {
     return seen;
   });
 }
+
+// ---- Constructors and ends of communicators
+
+TEST_F(PassThrough, MPI_Comm_dup) {
+  same_child(MPI_Comm_dup, PMPI_Comm_dup, [](auto f, MPI_Comm* child) { return f(MPI_COMM_WORLD, child); });
+}
+
+TEST_F(PassThrough, MPI_Comm_dup_with_info) {
+  same_child(MPI_Comm_dup_with_info, PMPI_Comm_dup_with_info,
+             [](auto f, MPI_Comm* child) { return f(MPI_COMM_WORLD, MPI_INFO_NULL, child); });
+}
+
+TEST_F(PassThrough, MPI_Comm_idup) {
+  same_child(MPI_Comm_idup, PMPI_Comm_idup, [](auto f, MPI_Comm* child) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int code = f(MPI_COMM_WORLD, child, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return code;
+  });
+}
+
+TEST_F(PassThrough, MPI_Comm_create) {
+  same_child(MPI_Comm_create, PMPI_Comm_create, [](auto f, MPI_Comm* child) {
+    MPI_Group group = MPI_GROUP_NULL, first = MPI_GROUP_NULL;
+    const int zero = 0;
+    MPI_Comm_group(MPI_COMM_WORLD, &group);
+    MPI_Group_incl(group, 1, &zero, &first);
+    const int code = f(MPI_COMM_WORLD, first, child);
+    MPI_Group_free(&group);
+    MPI_Group_free(&first);
+    return code;
+  });
+}
+
+TEST_F(PassThrough, MPI_Comm_create_group) {
+  same_child(MPI_Comm_create_group, PMPI_Comm_create_group, [](auto f, MPI_Comm* child) {
+    MPI_Group group = MPI_GROUP_NULL;
+    MPI_Comm_group(MPI_COMM_WORLD, &group);
+    const int code = f(MPI_COMM_WORLD, group, 4, child);
+    MPI_Group_free(&group);
+    return code;
+  });
+}
+
+TEST_F(PassThrough, MPI_Comm_split) {
+  same_child(MPI_Comm_split, PMPI_Comm_split, [](auto f, MPI_Comm* child) {
+    return f(MPI_COMM_WORLD, rank() == 0 ? MPI_UNDEFINED : 3, -rank(), child);
+  });
+}
+
+TEST_F(PassThrough, MPI_Comm_split_type) {
+  same_child(MPI_Comm_split_type, PMPI_Comm_split_type, [](auto f, MPI_Comm* child) {
+    return f(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, child);
+  });
+}
+
+TEST_F(PassThrough, MPI_Cart_create) {
+  same_child(MPI_Cart_create, PMPI_Cart_create, [](auto f, MPI_Comm* child) {
+    const int size = ranks(), periodic = 1;
+    return f(MPI_COMM_WORLD, 1, &size, &periodic, 0, child);
+  });
+}
+
+TEST_F(PassThrough, MPI_Cart_sub) {
+  const int sizes[] = {ranks(), 1}, periodic[] = {1, 0}, remain[] = {0, 1};
+  MPI_Comm grid = MPI_COMM_NULL;
+  ASSERT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 2, sizes, periodic, 0, &grid)));
+  same_child(MPI_Cart_sub, PMPI_Cart_sub, [&](auto f, MPI_Comm* child) { return f(grid, remain, child); });
+  MPI_Comm_free(&grid);
+}
+
+TEST_F(PassThrough, MPI_Graph_create) {
+  same_child(MPI_Graph_create, PMPI_Graph_create, [](auto f, MPI_Comm* child) {
+    std::vector<int> index, edges;
+    for (int i = 0; i < ranks(); ++i) {
+      edges.push_back((i + 1) % ranks());
+      edges.push_back((i + ranks() - 1) % ranks());
+      index.push_back(static_cast<int>(edges.size()));
+    }
+    return f(MPI_COMM_WORLD, ranks(), index.data(), edges.data(), 0, child);
+  });
+}
+
+TEST_F(PassThrough, MPI_Dist_graph_create) {
+  same_child(MPI_Dist_graph_create, PMPI_Dist_graph_create, [](auto f, MPI_Comm* child) {
+    const int source = rank(), degree = 1, destination = (rank() + 1) % ranks();
+    return f(MPI_COMM_WORLD, 1, &source, &degree, &destination, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, child);
+  });
+}
+
+TEST_F(PassThrough, MPI_Dist_graph_create_adjacent) {
+  same_child(MPI_Dist_graph_create_adjacent, PMPI_Dist_graph_create_adjacent, [](auto f, MPI_Comm* child) {
+    const int from = (rank() + ranks() - 1) % ranks(), to = (rank() + 1) % ranks();
+    return f(MPI_COMM_WORLD, 1, &from, MPI_UNWEIGHTED, 1, &to, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, child);
+  });
+}
+
+TEST_F(PassThrough, MPI_Comm_free) {
+  same(MPI_Comm_free, PMPI_Comm_free, [](auto free) {
+    MPI_Comm copy = MPI_COMM_NULL, self = MPI_COMM_SELF;
+    Observed seen{error_class(free(&copy)) != MPI_SUCCESS, error_class(free(&self)) != MPI_SUCCESS};
+    PMPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    seen.insert(seen.end(), {error_class(free(&copy)), copy == MPI_COMM_NULL});
+    return seen;
+  });
+}
+
+TEST_F(PassThrough, MPI_Comm_disconnect) {
+  same(MPI_Comm_disconnect, PMPI_Comm_disconnect, [](auto disconnect) {
+    MPI_Comm copy = MPI_COMM_NULL;
+    PMPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    return Observed{error_class(disconnect(&copy)), copy == MPI_COMM_NULL};
+  });
+}
+
+// ---- Persistent collectives
+
+// What a collective reads and writes.
+struct Buffers {
+  std::vector<int> from_ints = std::vector<int>(4), to_ints = std::vector<int>(static_cast<size_t>(4 + ranks()));
+  int* from = from_ints.data();
+  int* to = to_ints.data();
+};
+
+// Makes a request, runs it twice, and tells what has come.
+template <typename Function, typename Make>
+void same_rounds(PassThrough& test, Function lanyards, Function mpis, Make make) {
+  Buffers buffers;
+  test.same(lanyards, mpis, [&](auto init) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    Observed seen{error_class(make(init, buffers, &request))};
+    for (int round = 0; round < 2; ++round) {
+      for (size_t i = 0; i < buffers.from_ints.size(); ++i)
+        buffers.from[i] = 100 * rank() + 10 * round + static_cast<int>(i);
+      std::fill(buffers.to_ints.begin(), buffers.to_ints.end(), -1);
+      PMPI_Start(&request);
+      seen.push_back(error_class(PMPI_Wait(&request, MPI_STATUS_IGNORE)));
+      seen.insert(seen.end(), buffers.from_ints.begin(), buffers.from_ints.end());
+      seen.insert(seen.end(), buffers.to_ints.begin(), buffers.to_ints.end());
+    }
+    seen.push_back(error_class(MPI_Request_free(&request)));
+    return seen;
+  });
+}
+
+// The same on an open line of all processes.
+template <typename Function, typename Make>
+void same_neighbours(PassThrough& test, Function lanyards, Function mpis, Make make) {
+  MPI_Comm line = MPI_COMM_NULL;
+  const int size = ranks(), periodic = 0;
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &line);
+  same_rounds(test, lanyards, mpis,
+              [&](auto init, Buffers& buffers, MPI_Request* request) { return make(init, buffers, line, request); });
+  MPI_Comm_free(&line);
+}
+
+// The calls, with counts and displacements of either kind.
+constexpr auto broadcast = [](auto init, Buffers& b, MPI_Request* request) {
+  return init(b.from, 4, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, request);
+};
+constexpr auto reduce = [](auto init, Buffers& b, MPI_Request* request) {
+  return init(b.from, b.to, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, request);
+};
+constexpr auto gather = [](auto init, Buffers& b, MPI_Request* request) {
+  return init(b.from, 1, MPI_INT, b.to, 1, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, request);
+};
+template <typename Count, typename Place>
+auto gather_uneven() {
+  std::vector<Count> counts(static_cast<size_t>(ranks()), 1);
+  std::vector<Place> places;
+  for (int of = 0; of < ranks(); ++of)
+    places.push_back(ranks() - of);
+  return [counts, places](auto init, Buffers& b, MPI_Request* request) {
+    return init(b.from, 1, MPI_INT, b.to, counts.data(), places.data(), MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL,
+                request);
+  };
+}
+constexpr auto exchange = [](auto init, Buffers& b, MPI_Comm line, MPI_Request* request) {
+  return init(b.from, 1, MPI_INT, b.to, 1, MPI_INT, line, MPI_INFO_NULL, request);
+};
+template <typename Count, typename Place>
+auto exchange_blocks() {
+  return [](auto init, Buffers& b, MPI_Comm line, MPI_Request* request) {
+    static constexpr Count kOnes[] = {1, 1};
+    static constexpr Place kPlaces[] = {0, 1};
+    return init(b.from, kOnes, kPlaces, MPI_INT, b.to, kOnes, kPlaces, MPI_INT, line, MPI_INFO_NULL, request);
+  };
+}
+template <typename Count>
+auto exchange_types() {
+  return [](auto init, Buffers& b, MPI_Comm line, MPI_Request* request) {
+    static constexpr Count kOnes[] = {1, 1};
+    static constexpr MPI_Aint kPlaces[] = {0, sizeof(int)};
+    static const MPI_Datatype kInts[] = {MPI_INT, MPI_INT};
+    return init(b.from, kOnes, kPlaces, kInts, b.to, kOnes, kPlaces, kInts, line, MPI_INFO_NULL, request);
+  };
+}
+
+TEST_F(PassThrough, MPI_Barrier_init) {
+  same_rounds(*this, LANYARDS(Barrier_init), MPIS(Barrier_init),
+              [](auto init, Buffers&, MPI_Request* request) { return init(MPI_COMM_WORLD, MPI_INFO_NULL, request); });
+}
+TEST_F(PassThrough, MPI_Bcast_init) { same_rounds(*this, LANYARDS(Bcast_init), MPIS(Bcast_init), broadcast); }
+TEST_F(PassThrough, MPI_Allreduce_init) { same_rounds(*this, LANYARDS(Allreduce_init), MPIS(Allreduce_init), reduce); }
+TEST_F(PassThrough, MPI_Allgather_init) { same_rounds(*this, LANYARDS(Allgather_init), MPIS(Allgather_init), gather); }
+TEST_F(PassThrough, MPI_Allgatherv_init) {
+  same_rounds(*this, LANYARDS(Allgatherv_init), MPIS(Allgatherv_init), gather_uneven<int, int>());
+}
+TEST_F(PassThrough, MPI_Neighbor_alltoall_init) {
+  same_neighbours(*this, LANYARDS(Neighbor_alltoall_init), MPIS(Neighbor_alltoall_init), exchange);
+}
+TEST_F(PassThrough, MPI_Neighbor_alltoallv_init) {
+  same_neighbours(*this, LANYARDS(Neighbor_alltoallv_init), MPIS(Neighbor_alltoallv_init), exchange_blocks<int, int>());
+}
+TEST_F(PassThrough, MPI_Neighbor_alltoallw_init) {
+  same_neighbours(*this, LANYARDS(Neighbor_alltoallw_init), MPIS(Neighbor_alltoallw_init), exchange_types<int>());
+}
+
+#if MPI_VERSION >= 4
+TEST_F(PassThrough, MPI_Bcast_init_c) { same_rounds(*this, MPI_Bcast_init_c, PMPI_Bcast_init_c, broadcast); }
+TEST_F(PassThrough, MPI_Allreduce_init_c) { same_rounds(*this, MPI_Allreduce_init_c, PMPI_Allreduce_init_c, reduce); }
+TEST_F(PassThrough, MPI_Allgather_init_c) { same_rounds(*this, MPI_Allgather_init_c, PMPI_Allgather_init_c, gather); }
+TEST_F(PassThrough, MPI_Allgatherv_init_c) {
+  same_rounds(*this, MPI_Allgatherv_init_c, PMPI_Allgatherv_init_c, gather_uneven<MPI_Count, MPI_Aint>());
+}
+TEST_F(PassThrough, MPI_Neighbor_alltoall_init_c) {
+  same_neighbours(*this, MPI_Neighbor_alltoall_init_c, PMPI_Neighbor_alltoall_init_c, exchange);
+}
+TEST_F(PassThrough, MPI_Neighbor_alltoallv_init_c) {
+  same_neighbours(*this, MPI_Neighbor_alltoallv_init_c, PMPI_Neighbor_alltoallv_init_c,
+                  exchange_blocks<MPI_Count, MPI_Aint>());
+}
+TEST_F(PassThrough, MPI_Neighbor_alltoallw_init_c) {
+  same_neighbours(*this, MPI_Neighbor_alltoallw_init_c, PMPI_Neighbor_alltoallw_init_c, exchange_types<MPI_Count>());
+}
+#endif
 
 }  // namespace
 }  // namespace lanyard::conformance

@@ -454,8 +454,6 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
     return bell.value();
   }
 
-  static void skip(const std::string& why) { GTEST_SKIP() << why; }
-
  private:
   static constexpr size_t kEagerTurns = 64;
 

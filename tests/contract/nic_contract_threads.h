@@ -132,6 +132,13 @@ TEST_P(NicContract, Alone_AmongThreadsThatOnlySleep) {
 
 // ---- N11
 
+// Skips the rest of a row where the NIC has no listeners.
+#define LISTEN_OR_SKIP(nic, counter, listener)                  \
+  const Status listening = (nic).listen((counter), (listener)); \
+  if (listening.code() == Code::kUnsupported)                   \
+    GTEST_SKIP() << listening.message();                        \
+  ASSERT_TRUE(is_ok(listening))
+
 // Counts its calls.
 struct Ear {
   std::atomic<uint64_t> calls{0};
@@ -145,10 +152,7 @@ TEST_P(NicContract, Listener_IsCalledWhileItsProcessDoesNothing) {
   Ear ear;
   const CounterId done = counter();
   const CounterId arrivals = counter(1);
-  const Status listening = nic(1).listen(arrivals, ear.listener());
-  if (listening.code() == Code::kUnsupported)
-    return skip(listening.message());
-  ASSERT_TRUE(is_ok(listening));
+  LISTEN_OR_SKIP(nic(1), arrivals, ear.listener());
   Memory& source = memory(0, 64);
   Memory& target = memory(1, 64, arrivals);
   for (uint64_t message = 1; message <= 20; ++message) {
@@ -166,17 +170,11 @@ TEST_P(NicContract, Listener_IsCalledWhileItsProcessDoesNothing) {
 
 TEST_P(NicContract, Listener_IsCalledOnceMoreAfterTheLastOfMany) {
   constexpr uint64_t kMessages = 500;
-  struct Reader {
-    Nic* nic;
-    CounterId arrivals;
-    std::atomic<uint64_t> calls{0};
-  } reader{&nic(1), counter(1)};
-  const Status listening =
-      nic(1).listen(reader.arrivals, {[](void* object) { static_cast<Reader*>(object)->calls.fetch_add(1); }, &reader});
-  if (listening.code() == Code::kUnsupported)
-    return skip(listening.message());
+  Ear ear;
+  const CounterId arrivals = counter(1);
+  LISTEN_OR_SKIP(nic(1), arrivals, ear.listener());
   Memory& source = memory(0, 64);
-  Memory& target = memory(1, 64, reader.arrivals);
+  Memory& target = memory(1, 64, arrivals);
   std::thread sender([&] {
     for (uint64_t i = 0; i < kMessages; ++i)
       issue(write_op(source, 0, target, 0, 8));
@@ -185,25 +183,23 @@ TEST_P(NicContract, Listener_IsCalledOnceMoreAfterTheLastOfMany) {
   uint64_t seen_calls = 0;
   uint64_t seen = 0;
   const bool all = happens_without_us([&] {
-    const uint64_t calls = reader.calls.load();
+    const uint64_t calls = ear.calls.load();
     if (calls != seen_calls) {
       seen_calls = calls;
-      seen = value(reader.arrivals, 1).success;
+      seen = value(arrivals, 1).success;
     }
     return seen == kMessages;
   });
   sender.join();
   EXPECT_TRUE(all) << seen << " of " << kMessages;
-  EXPECT_TRUE(is_ok(nic(1).listen(reader.arrivals, {})));
+  EXPECT_TRUE(is_ok(nic(1).listen(arrivals, {})));
 }
 
 TEST_P(NicContract, Listener_IsNotCalledForOthersCountersNorOnceItHasGone) {
   Ear ear;
   const CounterId arrivals = counter(1);
   const CounterId other = counter(1);
-  const Status listening = nic(1).listen(arrivals, ear.listener());
-  if (listening.code() == Code::kUnsupported)
-    return skip(listening.message());
+  LISTEN_OR_SKIP(nic(1), arrivals, ear.listener());
   Memory& source = memory(0, 64);
   Memory& target = memory(1, 64, arrivals);
   Memory& elsewhere = memory(1, 64, other);
@@ -227,10 +223,7 @@ TEST_P(NicContract, Listener_IsNotCalledForOthersCountersNorOnceItHasGone) {
 TEST_P(NicContract, Listener_OneANicAndOfAnOpenCounter) {
   Ear first, second;
   const CounterId arrivals = counter();
-  const Status listening = nic().listen(arrivals, first.listener());
-  if (listening.code() == Code::kUnsupported)
-    return skip(listening.message());
-  ASSERT_TRUE(is_ok(listening));
+  LISTEN_OR_SKIP(nic(), arrivals, first.listener());
   refused({Code::kInvalidState}, "a second listener", [&] { return nic().listen(arrivals, second.listener()); });
   refused({Code::kInvalidState}, "closing a counter that is listened to",
           [&] { return nic().close_counter(arrivals); });

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "tests/nicsim/fi_harness.h"
+#include "tests/support/sanitizers.h"
 
 namespace lanyard {
 namespace {
@@ -10,8 +11,7 @@ namespace {
 constexpr int kRounds = 200;
 constexpr size_t kBytes = 4096;
 
-// Two nodes, a message after the other; each is looked at right when it has been counted. Bytes are read while they may
-// be written, which tsan is kept from seeing.
+// Two nodes, a message after the other; each is looked at right when it has been counted.
 class Pair {
  public:
   explicit Pair(const char* visibility) : setting_("LANYARD_FI_VISIBILITY", visibility) { introduce({&from_, &to_}); }
@@ -58,11 +58,18 @@ class Pair {
 
 TEST(FiVisibility, OrderedIsNeverStale) { EXPECT_EQ(Pair("ordered").stale_rounds(0, Pair::landed), 0); }
 
-TEST(FiVisibility, LateIsStaleWhereTheTargetCounts) {
-  EXPECT_GT(Pair("late").stale_rounds(0, Pair::landed), kRounds / 4);
-}
+// Bytes are read here while the provider still writes them: this race is the subject.
+struct FiLateData : ::testing::Test {
+  void SetUp() override {
+#ifdef LANYARD_THREAD_SANITIZER
+    GTEST_SKIP() << "late bytes are read while they are written";
+#endif
+  }
+};
 
-TEST(FiVisibility, LateIsStaleWhereTheInitiatorHearsOfTransmission) {
+TEST_F(FiLateData, IsStaleWhereTheTargetCounts) { EXPECT_GT(Pair("late").stale_rounds(0, Pair::landed), kRounds / 4); }
+
+TEST_F(FiLateData, IsStaleWhereTheInitiatorHearsOfTransmission) {
   EXPECT_GT(Pair("late").stale_rounds(FI_TRANSMIT_COMPLETE, Pair::written), 0);
 }
 

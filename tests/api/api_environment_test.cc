@@ -1,0 +1,214 @@
+// What must be so before MPI_Init: programs that use little of Lanyard or nothing, settings that make no sense, a card
+// that is not there, ranks whose cards differ. APART in BUILD.bazel has the environment of each; and the main() of all
+// suites.
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "tests/api/api_objects.h"
+
+namespace lanyard::api_test {
+namespace {
+
+// Where it is set, MPI is initialised by MPI_Init.
+constexpr const char* kPlain = "LANYARD_TEST_PLAIN";
+// The longest message of odd ranks' cards.
+constexpr const char* kOddMaxMessage = "LANYARD_TEST_ODD_MAX_MESSAGE";
+
+// ---- MPI_Init without threads, and MPI's persistent requests and communicators as ever
+
+int last_used_code() {
+  void* value = nullptr;
+  int found = 0;
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &value, &found);
+  return found ? *static_cast<int*>(value) : -1;
+}
+
+// Before anything else of Lanyard's is used in the process: MPI_LASTUSEDCODE is the program's to count on until then.
+TEST(Plain, ErrorClassesAreAddedWhenTheyAreFirstAskedFor) {
+  const int before = last_used_code();
+  int error_class = -1;
+  EXPECT_TRUE(ok(MPI_Error_class(MPI_ERR_TRUNCATE, &error_class)));
+  EXPECT_EQ(error_class, MPI_ERR_TRUNCATE);
+  EXPECT_EQ(last_used_code(), before);
+  const int queue_class = MPIX_ERR_QUEUE;
+  EXPECT_GT(queue_class, before);
+  const int after = last_used_code();
+  EXPECT_GE(after, queue_class);
+  EXPECT_EQ(MPIX_ERR_QUEUE, queue_class);
+  EXPECT_NE(MPIX_ERR_NIC, queue_class);
+  EXPECT_EQ(last_used_code(), after);
+}
+
+TEST(Plain, PersistentRequestsWorkAsEver) {
+  std::array<int, 2> out{}, in{};
+  Requests requests;
+  for (int i = 0; i < 2; ++i) {
+    const size_t at = static_cast<size_t>(i);
+    requests.receive(&in[at], 1, partner(), i, MPI_COMM_WORLD, MPI_INT);
+    requests.send(&out[at], 1, partner(), i, MPI_COMM_WORLD, i == 0 ? Mode::kSend : Mode::kSsend, MPI_INT);
+  }
+  for (int round = 0; round < 20; ++round) {
+    out.fill(round);
+    ASSERT_TRUE(ok(MPI_Startall(4, requests.data())));
+    int flag = round % 2, index = 0;
+    while (!flag)
+      ASSERT_TRUE(ok(MPI_Testall(4, requests.data(), &flag, MPI_STATUSES_IGNORE)));
+    for (int done = 0; done < 4 && round % 2 == 1; ++done)
+      ASSERT_TRUE(ok(MPI_Waitany(4, requests.data(), &index, MPI_STATUS_IGNORE)));
+    ASSERT_TRUE(ok(MPI_Waitall(4, requests.data(), MPI_STATUSES_IGNORE)));
+    EXPECT_EQ(in, out);
+  }
+}
+
+// Lanyard's own threads never call MPI, so that no thread level is needed.
+TEST(Plain, MpiInitIsEnough) {
+  EXPECT_LT(mpi_suite::process().thread_level, MPI_THREAD_MULTIPLE);
+  Stream stream;
+  Queue queue(stream);
+  verify_exchange(queue, stream, 200);
+}
+
+// What is still there at the end does no harm to MPI_Finalize.
+TEST(Plain, ObjectsMayBeLeftToMpiFinalize) {
+  MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
+  static MPIX_Queue queue = MPIX_QUEUE_NULL;
+  static int values[2];
+  MPI_Request requests[2];
+  ASSERT_TRUE(ok(MPIX_Host_stream_create(&stream)));
+  ASSERT_TRUE(ok(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream)));
+  MPI_Recv_init(&values[0], 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, &requests[0]);
+  MPI_Send_init(&values[1], 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, &requests[1]);
+  ASSERT_TRUE(ok(MPIX_Matchall(2, requests, MPI_STATUSES_IGNORE)));
+  ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 2, requests)));
+  ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue, 2, requests)));
+  ASSERT_TRUE(ok(MPIX_Queue_wait(queue)));
+}
+
+// ---- Settings that make no sense: Lanyard says which and why where it is first used, and MPI works as if it were not
+// there
+
+// The facts of the message on this rank.
+::testing::AssertionResult fails_for_the_setting(int code) {
+  if (std::getenv("LANYARD_DEADLINE") != nullptr)  // which nothing reads
+    return fails(code, MPIX_ERR_NIC, {"LANYARD_DEADLINE is not known", "did you mean LANYARD_DEADLINE_S?"});
+  return fails(code, MPIX_ERR_NIC, {"LANYARD_SIM_WIRE", "foo", "allowed is"});
+}
+
+TEST(Settings, AQueueSaysWhatIsWrong) {
+  Stream stream;
+  for (int i = 0; i < 2; ++i) {
+    MPIX_Queue queue = MPIX_QUEUE_NULL;
+    EXPECT_TRUE(fails_for_the_setting(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream.handle())));
+    EXPECT_EQ(queue, MPIX_QUEUE_NULL);
+  }
+}
+
+TEST(Settings, AMatchSaysWhatIsWrong) {
+  int sent = 5, received = 0;
+  Requests requests;
+  requests.receive(&received, 1, partner(), 1, MPI_COMM_WORLD, MPI_INT);
+  requests.send(&sent, 1, partner(), 1, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
+  MPI_Request match = MPI_REQUEST_NULL;
+  EXPECT_TRUE(fails_for_the_setting(MPIX_Matchall(2, requests.data(), MPI_STATUSES_IGNORE)));
+  EXPECT_TRUE(fails_for_the_setting(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE)));
+  EXPECT_TRUE(fails_for_the_setting(MPIX_Imatch(requests.at(0), &match)));
+  EXPECT_EQ(match, MPI_REQUEST_NULL);
+  int flag = -1;
+  EXPECT_TRUE(ok(MPIX_Is_matched(requests[0], &flag)));
+  EXPECT_EQ(flag, 0);
+  // The requests are MPI's.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(ok(MPI_Startall(2, requests.data())));
+    EXPECT_TRUE(ok(MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE)));
+  }
+  EXPECT_EQ(received, 5);
+}
+
+TEST(Settings, StreamsNeedNone) {
+  Stream stream;
+  int ran = 0;
+  stream.launch([&] { ++ran; });
+  stream.synchronize();
+  EXPECT_EQ(ran, 1);
+}
+
+// ---- LANYARD_NIC=cxi on a machine without that card: a queue says so and what to look at, and MPI goes on
+
+TEST(NoCard, AQueueSaysWhatIsMissing) {
+  Stream stream;
+  for (int i = 0; i < 2; ++i) {
+    MPIX_Queue queue = MPIX_QUEUE_NULL;
+    const int code = MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream.handle());
+    EXPECT_TRUE(fails(code, MPIX_ERR_NIC, {"provider \"cxi\"", "fi_info -p cxi"}));
+    EXPECT_EQ(queue, MPIX_QUEUE_NULL);
+  }
+}
+
+// There is nothing in it that would need one.
+TEST(NoCard, AMatchOfNothingCompletes) {
+  MPI_Request match = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatchall(0, nullptr, &match)));
+  int flag = 0;
+  for (int i = 0; i < 1000 && !flag; ++i)
+    ASSERT_TRUE(ok(MPI_Test(&match, &flag, MPI_STATUS_IGNORE)));
+  EXPECT_TRUE(flag);
+  EXPECT_EQ(match, MPI_REQUEST_NULL);
+}
+
+TEST(NoCard, ARequestTakesHintsAndGoesByTheMpi) {
+  int number = 0;
+  Requests requests;
+  requests.receive(&number, 1, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_INT);
+  EXPECT_TRUE(ok(hint(requests[0], "halo")));
+  Facts facts = facts_of(requests[0]);
+  EXPECT_EQ(facts["lanyard_route"], "mpi");
+  EXPECT_FALSE(facts.contains("lanyard_strategy"));
+}
+
+// ---- Two ranks whose cards differ in the longest message they take cut a message into the same pieces
+
+TEST(UnlikeCards, CutAMessageAlike) {
+  Stream stream;
+  Queue queue(stream);
+  for (const Mode mode : {Mode::kSend, Mode::kRsend}) {
+    Messages pair;
+    pair.add(1 << 20, partner(), 1, MPI_COMM_WORLD, mode);
+    pair.requests.match();
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, pair.receive(0))));
+      stream.synchronize();
+      MPI_Barrier(MPI_COMM_WORLD);  // what ready sends need
+      pair.fill(stream, i);
+      ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, pair.send(0))));
+      pair.requests.wait(queue);
+      pair.check(stream, i);
+    }
+    queue.wait();
+    EXPECT_EQ(pair.wrong, 0u) << name_of(mode);
+  }
+  verify_exchange(queue, stream);
+}
+
+int rank_before_init() {
+  for (const char* const name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"})
+    if (const char* const value = std::getenv(name); value != nullptr)
+      return std::atoi(value);
+  return 0;
+}
+
+}  // namespace
+}  // namespace lanyard::api_test
+
+int main(int argc, char** argv) {
+  using namespace lanyard::api_test;
+  const char* const bytes = std::getenv(kOddMaxMessage);
+  if (bytes != nullptr && rank_before_init() % 2 == 1)
+    setenv("LANYARD_SIM_MAX_MESSAGE", bytes, 1);
+  int provided = MPI_THREAD_SINGLE;
+  if (std::getenv(kPlain) != nullptr)
+    MPI_Init(&argc, &argv);
+  else
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  return lanyard::mpi_suite::run_tests(&argc, &argv);
+}
