@@ -69,42 +69,42 @@ module lanyard_f08
   end interface
 
   interface
-    function c_host_stream_create(stream) bind(C, name="MPIX_Host_stream_create") result(code)
+    function c_host_stream_create(stream) bind(C, name="Lanyard_Host_stream_create") result(code)
       import :: c_int, MPIX_Host_stream
       type(MPIX_Host_stream), intent(inout) :: stream
       integer(c_int) :: code
     end function
-    function c_host_stream_launch(stream, kernel, argument) bind(C, name="MPIX_Host_stream_launch") result(code)
+    function c_host_stream_launch(stream, kernel, argument) bind(C, name="Lanyard_Host_stream_launch") result(code)
       import :: c_funptr, c_int, c_ptr, MPIX_Host_stream
       type(MPIX_Host_stream), value :: stream
       type(c_funptr), value :: kernel
       type(c_ptr), value :: argument
       integer(c_int) :: code
     end function
-    function c_host_stream_synchronize(stream) bind(C, name="MPIX_Host_stream_synchronize") result(code)
+    function c_host_stream_synchronize(stream) bind(C, name="Lanyard_Host_stream_synchronize") result(code)
       import :: c_int, MPIX_Host_stream
       type(MPIX_Host_stream), value :: stream
       integer(c_int) :: code
     end function
-    function c_host_stream_free(stream) bind(C, name="MPIX_Host_stream_free") result(code)
+    function c_host_stream_free(stream) bind(C, name="Lanyard_Host_stream_free") result(code)
       import :: c_int, MPIX_Host_stream
       type(MPIX_Host_stream), intent(inout) :: stream
       integer(c_int) :: code
     end function
 
-    function c_queue_init(queue, queue_type, stream_address) bind(C, name="MPIX_Queue_init") result(code)
+    function c_queue_init(queue, queue_type, stream_address) bind(C, name="Lanyard_Queue_init") result(code)
       import :: c_int, c_ptr, MPIX_Queue
       type(MPIX_Queue), intent(inout) :: queue
       integer(c_int), value :: queue_type
       type(c_ptr), value :: stream_address
       integer(c_int) :: code
     end function
-    function c_queue_free(queue) bind(C, name="MPIX_Queue_free") result(code)
+    function c_queue_free(queue) bind(C, name="Lanyard_Queue_free") result(code)
       import :: c_int, MPIX_Queue
       type(MPIX_Queue), intent(inout) :: queue
       integer(c_int) :: code
     end function
-    function c_queue_wait(queue) bind(C, name="MPIX_Queue_wait") result(code)
+    function c_queue_wait(queue) bind(C, name="Lanyard_Queue_wait") result(code)
       import :: c_int, MPIX_Queue
       type(MPIX_Queue), value :: queue
       integer(c_int) :: code
@@ -291,7 +291,7 @@ module lanyard_f08
       integer(c_int) :: code
     end function
 
-    function c_error_class_of(kind) bind(C, name="MPIX_Error_class_of") result(error_class)
+    function c_error_class_of(kind) bind(C, name="Lanyard_Error_class_of") result(error_class)
       import :: c_int
       integer(c_int), value :: kind
       integer(c_int) :: error_class

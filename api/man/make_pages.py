@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes the manual from the comments of public headers (section 3) and from pages that lack only the version.
 
-  make_pages.py TAR lanyard.h lanyard_device.h PAGE...
+  make_pages.py TAR lanyard.h lanyard_device.h lanyard_names.h PAGE...
 
-A comment right before declarations of MPIX_ functions is a page, named after the first of them; its first sentence is
-the title. A line "Word:" begins a section, "  NAME: text" is an item, lines indented by four are code. Sections of a
-header's first comment hold for all of its pages. A comment "---- Title ----" is a note on the pages that follow.
+A comment right before declarations of functions is a page, named after the first of them; its first sentence is the
+title. A line "Word:" begins a section, "  NAME: text" is an item, lines indented by four are code. Sections of a
+header's first comment hold for all of its pages. A comment "---- Title ----" is a note on the pages that follow. Pages
+write MPIX_ names, as programs do: the macros in the headers say which. The linked names lead to the same pages.
 """
 import io
 import re
@@ -44,8 +45,14 @@ class Page:
 class Manual:
     def __init__(self, headers):
         self.pages = []
-        for path in headers:
-            self.read("lanyard/" + path.rsplit("/", 1)[1], open(path, encoding="utf-8").read())
+        texts = {"lanyard/" + path.rsplit("/", 1)[1]: open(path, encoding="utf-8").read() for path in headers}
+        self.linked = dict(re.findall(r"^#define (MPIX_\w+) (\w+)", "".join(texts.values()), re.M))
+        written = {linked: name for name, linked in self.linked.items()}
+        for header, text in texts.items():
+            text = re.sub(r"\b[A-Z]\w+", lambda name: written.get(name[0], name[0]), text)
+            unwritten = re.search(r"^(\w+ )+Lanyard_\w+\(", text, re.M)
+            assert not unwritten, f"{header}: no macro has the name MPIX_ for {unwritten[0]}"
+            self.read(header, text)
         self.page_of = {function: page for page in self.pages for function in page.functions}
         number = dict(re.findall(r"#define LANYARD_VERSION_(\w+) (\d+)", open(headers[0], encoding="utf-8").read()))
         self.version = "Lanyard {MAJOR}.{MINOR}.{PATCH}".format(**number)
@@ -102,7 +109,7 @@ class Manual:
         out.append(".fi")
         parts = dict(page.parts)
         parts["Errors"] = parts.get("Errors", []) + [""] + parts.get("Always", [])
-        parts["Notes"] = page.note + [""] + parts.get("Threads", [])
+        parts["Notes"] = page.note + [""] + parts.get("Threads", []) + [""] + parts.get("Names", [])
         for heading, name in (("DESCRIPTION", ""), ("RETURN VALUE", "Returns"), ("ERRORS", "Errors"), ("NOTES", "Notes")):
             if any(parts.get(name, [])):
                 out += [".SH " + heading] + self.body(parts[name], page)
@@ -118,7 +125,8 @@ def main(target, *paths):
     manual = Manual([path for path in paths if path.endswith(".h")])
     files = {}
     for page in manual.pages:
-        files.update({f"man3/{name}.3": f".so man3/{page.functions[0]}.3\n" for name in page.names})
+        names = page.names + [manual.linked[name] for name in page.names]
+        files.update({f"man3/{name}.3": f".so man3/{page.functions[0]}.3\n" for name in names})
         files[f"man3/{page.functions[0]}.3"] = manual.troff(page)
     for path in paths:
         if not path.endswith(".h"):

@@ -10,7 +10,7 @@
 #define MPIS(name) PMPI_##name
 #else
 #include <mpi-ext.h>
-#define LANYARDS(name) MPIX_##name
+#define LANYARDS(name) Lanyard_##name
 #define MPIS(name) PMPIX_##name
 #endif
 

@@ -66,11 +66,11 @@ grep -q "this is liblanyard-$mpi, .*: link lanyard-$other in its place" other.lo
 # Only what users call is visible, in the library and in the archives. It needs no folder of the build's, and finds all
 # that it calls: a shared library that lacks the MPI would say so in the user's program first.
 strange=$(nm -D --defined-only "$prefix/lib/liblanyard-$mpi.so" | awk '{print $3}' |
-  grep -vE '^(MPIX?_|lanyard_|LANYARD_0$)' || true)
+  grep -vE '^(MPI_|[Ll]anyard_|LANYARD_0$)' || true)
 [[ -z $strange ]] || fail "visible: $strange"
 for archive in "$prefix"/lib/*.a; do
   strange=$(nm --defined-only "$archive" | awk '$2 ~ /[A-Zuvw]/ {print $3}' |
-    grep -vE '^(MPIX?_|lanyard_|mpix?_[a-z0-9_]*_$|__lanyard_f08_MOD_)' || true)
+    grep -vE '^(MPI_|[Ll]anyard_|mpix?_[a-z0-9_]*_$|__lanyard_f08_MOD_)' || true)
   [[ -z $strange ]] || fail "visible in $archive: $strange"
   [[ $(nm --defined-only "$archive" | grep -c ' T ') -gt 0 ]] || fail "$archive has nothing in it"
 done

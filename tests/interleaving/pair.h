@@ -280,7 +280,7 @@ namespace programs {
 
 // nic_programs.cc
 void posting(), ringing(), full_ring(), releasing(), due_when_posted(), doorbell_words(), arming_while_attending(),
-    canceling(), locking(), deregistering(), full_inboxes(), long_messages(), listening(), waiting(), handing_over(),
+    canceling(), deregistering(), full_inboxes(), long_messages(), listening(), waiting(), handing_over(),
     going_to_sleep();
 // lane_programs.cc
 void lanes_in_chunks(), lanes_waited_for_in_turn();
