@@ -1,6 +1,9 @@
 ! Lanyard for Fortran 2008 with TS 29113: lanyard.h (which says what each call does, blocks on, and may fail with) with
 ! the types of mpi_f08. One source for every MPI: compile it with the mpifort that compiles the program.
 !
+! Programs use the module lanyard_f08, the last one here. It has each name twice, as lanyard.h has: with Lanyard_ and
+! with MPIX_. Take those with Lanyard_ by `only:` where another module has the MPIX_ names.
+!
 ! Arguments have the names that they have in C. The last one of each subroutine is `ierror`, optional as in mpi_f08.
 ! What a call makes (a handle, a flag) is intent(inout), where mpi_f08 has intent(out): a call that fails has changed
 ! nothing, and intent(out) would already have made a handle null.
@@ -10,45 +13,48 @@
 ! `use mpi` or mpif.h, passes variables of the type of mpi_f08 whose component MPI_VAL is the integer.
 !
 ! Buffers of collectives are contiguous, or MPI_ERR_BUFFER; or MPI_IN_PLACE or MPI_BOTTOM of mpi_f08.
-module lanyard_f08
+module lanyard_f08_own
   use, intrinsic :: iso_c_binding, only: c_funloc, c_funptr, c_int, c_loc, c_null_ptr, c_associated, c_ptr
   use mpi_f08, only: MPI_ADDRESS_KIND, MPI_BOTTOM, MPI_Comm, MPI_Datatype, MPI_IN_PLACE, MPI_Info, MPI_Op, &
                      MPI_Request, MPI_Status, MPI_SUCCESS
   implicit none
   private
 
-  type, bind(C), public :: MPIX_Host_stream
+  type, bind(C), public :: Lanyard_Host_stream
     type(c_ptr) :: handle = c_null_ptr
   end type
-  type, bind(C), public :: MPIX_Queue
+  type, bind(C), public :: Lanyard_Queue
     type(c_ptr) :: handle = c_null_ptr
   end type
-  type(MPIX_Host_stream), parameter, public :: MPIX_HOST_STREAM_NULL = MPIX_Host_stream(c_null_ptr)
-  type(MPIX_Queue), parameter, public :: MPIX_QUEUE_NULL = MPIX_Queue(c_null_ptr)
+  type(Lanyard_Host_stream), parameter, public :: LANYARD_HOST_STREAM_NULL = Lanyard_Host_stream(c_null_ptr)
+  type(Lanyard_Queue), parameter, public :: LANYARD_QUEUE_NULL = Lanyard_Queue(c_null_ptr)
 
-  integer, parameter, public :: MPIX_QUEUE_HOST = 1  ! on an MPIX_Host_stream
-  integer, parameter, public :: MPIX_QUEUE_CUDA = 2  ! on the address of a cudaStream_t
-  integer, parameter, public :: MPIX_QUEUE_HIP = 3   ! on the address of a hipStream_t
+  integer, parameter, public :: LANYARD_QUEUE_HOST = 1  ! on a Lanyard_Host_stream
+  integer, parameter, public :: LANYARD_QUEUE_CUDA = 2  ! on the address of a cudaStream_t
+  integer, parameter, public :: LANYARD_QUEUE_HIP = 3   ! on the address of a hipStream_t
 
-  ! What MPIX_Error_class_of takes. MPIX_ERR_QUEUE() and its like are shorter.
-  integer, parameter, public :: MPIX_ERROR_QUEUE = 0
-  integer, parameter, public :: MPIX_ERROR_BUSY = 1
-  integer, parameter, public :: MPIX_ERROR_NO_ENTRIES = 2
-  integer, parameter, public :: MPIX_ERROR_FAILED = 3
-  integer, parameter, public :: MPIX_ERROR_STALLED = 4
-  integer, parameter, public :: MPIX_ERROR_NIC = 5
+  ! What Lanyard_Error_class_of takes. LANYARD_ERR_QUEUE() and its like are shorter.
+  integer, parameter, public :: LANYARD_ERROR_QUEUE = 0
+  integer, parameter, public :: LANYARD_ERROR_BUSY = 1
+  integer, parameter, public :: LANYARD_ERROR_NO_ENTRIES = 2
+  integer, parameter, public :: LANYARD_ERROR_FAILED = 3
+  integer, parameter, public :: LANYARD_ERROR_STALLED = 4
+  integer, parameter, public :: LANYARD_ERROR_NIC = 5
 
   public :: operator(==), operator(/=)
-  public :: MPIX_Host_kernel
-  public :: MPIX_Host_stream_create, MPIX_Host_stream_launch, MPIX_Host_stream_synchronize, MPIX_Host_stream_free
-  public :: MPIX_Queue_init, MPIX_Queue_free, MPIX_Queue_wait, MPIX_Queue_get_info
-  public :: MPIX_Request_set_info, MPIX_Request_get_info
-  public :: MPIX_Barrier_init, MPIX_Bcast_init, MPIX_Allreduce_init, MPIX_Allgather_init, MPIX_Allgatherv_init
-  public :: MPIX_Neighbor_alltoall_init, MPIX_Neighbor_alltoallv_init, MPIX_Neighbor_alltoallw_init
-  public :: MPIX_Match, MPIX_Matchall, MPIX_Imatch, MPIX_Imatchall, MPIX_Is_matched
-  public :: MPIX_Enqueue_start, MPIX_Enqueue_startall, MPIX_Enqueue_wait, MPIX_Enqueue_waitall
-  public :: MPIX_Error_class_of
-  public :: MPIX_ERR_QUEUE, MPIX_ERR_BUSY, MPIX_ERR_NO_ENTRIES, MPIX_ERR_FAILED, MPIX_ERR_STALLED, MPIX_ERR_NIC
+  public :: Lanyard_Host_kernel
+  public :: Lanyard_Host_stream_create, Lanyard_Host_stream_launch
+  public :: Lanyard_Host_stream_synchronize, Lanyard_Host_stream_free
+  public :: Lanyard_Queue_init, Lanyard_Queue_free, Lanyard_Queue_wait, Lanyard_Queue_get_info
+  public :: Lanyard_Request_set_info, Lanyard_Request_get_info
+  public :: Lanyard_Barrier_init, Lanyard_Bcast_init, Lanyard_Allreduce_init
+  public :: Lanyard_Allgather_init, Lanyard_Allgatherv_init
+  public :: Lanyard_Neighbor_alltoall_init, Lanyard_Neighbor_alltoallv_init, Lanyard_Neighbor_alltoallw_init
+  public :: Lanyard_Match, Lanyard_Matchall, Lanyard_Imatch, Lanyard_Imatchall, Lanyard_Is_matched
+  public :: Lanyard_Enqueue_start, Lanyard_Enqueue_startall, Lanyard_Enqueue_wait, Lanyard_Enqueue_waitall
+  public :: Lanyard_Error_class_of
+  public :: LANYARD_ERR_QUEUE, LANYARD_ERR_BUSY, LANYARD_ERR_NO_ENTRIES
+  public :: LANYARD_ERR_FAILED, LANYARD_ERR_STALLED, LANYARD_ERR_NIC
 
   interface operator(==)
     module procedure same_stream, same_queue
@@ -58,60 +64,60 @@ module lanyard_f08
   end interface
 
   abstract interface
-    subroutine MPIX_Host_kernel(argument) bind(C)
+    subroutine Lanyard_Host_kernel(argument) bind(C)
       import :: c_ptr
       type(c_ptr), value :: argument
     end subroutine
   end interface
 
-  interface MPIX_Queue_init
+  interface Lanyard_Queue_init
     module procedure queue_init_host, queue_init_device
   end interface
 
   interface
     function c_host_stream_create(stream) bind(C, name="Lanyard_Host_stream_create") result(code)
-      import :: c_int, MPIX_Host_stream
-      type(MPIX_Host_stream), intent(inout) :: stream
+      import :: c_int, Lanyard_Host_stream
+      type(Lanyard_Host_stream), intent(inout) :: stream
       integer(c_int) :: code
     end function
     function c_host_stream_launch(stream, kernel, argument) bind(C, name="Lanyard_Host_stream_launch") result(code)
-      import :: c_funptr, c_int, c_ptr, MPIX_Host_stream
-      type(MPIX_Host_stream), value :: stream
+      import :: c_funptr, c_int, c_ptr, Lanyard_Host_stream
+      type(Lanyard_Host_stream), value :: stream
       type(c_funptr), value :: kernel
       type(c_ptr), value :: argument
       integer(c_int) :: code
     end function
     function c_host_stream_synchronize(stream) bind(C, name="Lanyard_Host_stream_synchronize") result(code)
-      import :: c_int, MPIX_Host_stream
-      type(MPIX_Host_stream), value :: stream
+      import :: c_int, Lanyard_Host_stream
+      type(Lanyard_Host_stream), value :: stream
       integer(c_int) :: code
     end function
     function c_host_stream_free(stream) bind(C, name="Lanyard_Host_stream_free") result(code)
-      import :: c_int, MPIX_Host_stream
-      type(MPIX_Host_stream), intent(inout) :: stream
+      import :: c_int, Lanyard_Host_stream
+      type(Lanyard_Host_stream), intent(inout) :: stream
       integer(c_int) :: code
     end function
 
     function c_queue_init(queue, queue_type, stream_address) bind(C, name="Lanyard_Queue_init") result(code)
-      import :: c_int, c_ptr, MPIX_Queue
-      type(MPIX_Queue), intent(inout) :: queue
+      import :: c_int, c_ptr, Lanyard_Queue
+      type(Lanyard_Queue), intent(inout) :: queue
       integer(c_int), value :: queue_type
       type(c_ptr), value :: stream_address
       integer(c_int) :: code
     end function
     function c_queue_free(queue) bind(C, name="Lanyard_Queue_free") result(code)
-      import :: c_int, MPIX_Queue
-      type(MPIX_Queue), intent(inout) :: queue
+      import :: c_int, Lanyard_Queue
+      type(Lanyard_Queue), intent(inout) :: queue
       integer(c_int) :: code
     end function
     function c_queue_wait(queue) bind(C, name="Lanyard_Queue_wait") result(code)
-      import :: c_int, MPIX_Queue
-      type(MPIX_Queue), value :: queue
+      import :: c_int, Lanyard_Queue
+      type(Lanyard_Queue), value :: queue
       integer(c_int) :: code
     end function
     function f_queue_get_info(queue, info) bind(C, name="lanyard_f_queue_get_info") result(code)
-      import :: c_int, MPI_Info, MPIX_Queue
-      type(MPIX_Queue), value :: queue
+      import :: c_int, MPI_Info, Lanyard_Queue
+      type(Lanyard_Queue), value :: queue
       type(MPI_Info), intent(inout) :: info
       integer(c_int) :: code
     end function
@@ -265,27 +271,27 @@ module lanyard_f08
     end function
 
     function f_enqueue_start(queue, request) bind(C, name="lanyard_f_enqueue_start") result(code)
-      import :: c_int, MPI_Request, MPIX_Queue
-      type(MPIX_Queue), value :: queue
+      import :: c_int, MPI_Request, Lanyard_Queue
+      type(Lanyard_Queue), value :: queue
       type(MPI_Request), intent(inout) :: request
       integer(c_int) :: code
     end function
     function f_enqueue_startall(queue, count, requests) bind(C, name="lanyard_f_enqueue_startall") result(code)
-      import :: c_int, MPI_Request, MPIX_Queue
-      type(MPIX_Queue), value :: queue
+      import :: c_int, MPI_Request, Lanyard_Queue
+      type(Lanyard_Queue), value :: queue
       integer(c_int), value :: count
       type(MPI_Request), intent(inout) :: requests(*)
       integer(c_int) :: code
     end function
     function f_enqueue_wait(queue, request) bind(C, name="lanyard_f_enqueue_wait") result(code)
-      import :: c_int, MPI_Request, MPIX_Queue
-      type(MPIX_Queue), value :: queue
+      import :: c_int, MPI_Request, Lanyard_Queue
+      type(Lanyard_Queue), value :: queue
       type(MPI_Request), intent(inout) :: request
       integer(c_int) :: code
     end function
     function f_enqueue_waitall(queue, count, requests) bind(C, name="lanyard_f_enqueue_waitall") result(code)
-      import :: c_int, MPI_Request, MPIX_Queue
-      type(MPIX_Queue), value :: queue
+      import :: c_int, MPI_Request, Lanyard_Queue
+      type(Lanyard_Queue), value :: queue
       integer(c_int), value :: count
       type(MPI_Request), intent(inout) :: requests(*)
       integer(c_int) :: code
@@ -301,22 +307,22 @@ module lanyard_f08
 contains
 
   pure logical function same_stream(a, b)
-    type(MPIX_Host_stream), intent(in) :: a, b
+    type(Lanyard_Host_stream), intent(in) :: a, b
     same_stream = is_same(a%handle, b%handle)
   end function
 
   pure logical function other_stream(a, b)
-    type(MPIX_Host_stream), intent(in) :: a, b
+    type(Lanyard_Host_stream), intent(in) :: a, b
     other_stream = .not. is_same(a%handle, b%handle)
   end function
 
   pure logical function same_queue(a, b)
-    type(MPIX_Queue), intent(in) :: a, b
+    type(Lanyard_Queue), intent(in) :: a, b
     same_queue = is_same(a%handle, b%handle)
   end function
 
   pure logical function other_queue(a, b)
-    type(MPIX_Queue), intent(in) :: a, b
+    type(Lanyard_Queue), intent(in) :: a, b
     other_queue = .not. is_same(a%handle, b%handle)
   end function
 
@@ -330,17 +336,17 @@ contains
     end if
   end function
 
-  subroutine MPIX_Host_stream_create(stream, ierror)
-    type(MPIX_Host_stream), intent(inout) :: stream
+  subroutine Lanyard_Host_stream_create(stream, ierror)
+    type(Lanyard_Host_stream), intent(inout) :: stream
     integer, optional, intent(out) :: ierror
     integer :: code
     code = c_host_stream_create(stream)
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Host_stream_launch(stream, kernel, argument, ierror)
-    type(MPIX_Host_stream), intent(in) :: stream
-    procedure(MPIX_Host_kernel) :: kernel
+  subroutine Lanyard_Host_stream_launch(stream, kernel, argument, ierror)
+    type(Lanyard_Host_stream), intent(in) :: stream
+    procedure(Lanyard_Host_kernel) :: kernel
     type(c_ptr), intent(in) :: argument
     integer, optional, intent(out) :: ierror
     integer :: code
@@ -348,16 +354,16 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Host_stream_synchronize(stream, ierror)
-    type(MPIX_Host_stream), intent(in) :: stream
+  subroutine Lanyard_Host_stream_synchronize(stream, ierror)
+    type(Lanyard_Host_stream), intent(in) :: stream
     integer, optional, intent(out) :: ierror
     integer :: code
     code = c_host_stream_synchronize(stream)
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Host_stream_free(stream, ierror)
-    type(MPIX_Host_stream), intent(inout) :: stream
+  subroutine Lanyard_Host_stream_free(stream, ierror)
+    type(Lanyard_Host_stream), intent(inout) :: stream
     integer, optional, intent(out) :: ierror
     integer :: code
     code = c_host_stream_free(stream)
@@ -365,11 +371,11 @@ contains
   end subroutine
 
   subroutine queue_init_host(queue, type, stream, ierror)
-    type(MPIX_Queue), intent(inout) :: queue
+    type(Lanyard_Queue), intent(inout) :: queue
     integer, intent(in) :: type
-    type(MPIX_Host_stream), intent(in) :: stream
+    type(Lanyard_Host_stream), intent(in) :: stream
     integer, optional, intent(out) :: ierror
-    type(MPIX_Host_stream), target :: handle
+    type(Lanyard_Host_stream), target :: handle
     integer :: code
     handle = stream
     code = c_queue_init(queue, type, c_loc(handle))
@@ -377,7 +383,7 @@ contains
   end subroutine
 
   subroutine queue_init_device(queue, type, stream_address, ierror)
-    type(MPIX_Queue), intent(inout) :: queue
+    type(Lanyard_Queue), intent(inout) :: queue
     integer, intent(in) :: type
     type(c_ptr), intent(in) :: stream_address
     integer, optional, intent(out) :: ierror
@@ -386,24 +392,24 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Queue_free(queue, ierror)
-    type(MPIX_Queue), intent(inout) :: queue
+  subroutine Lanyard_Queue_free(queue, ierror)
+    type(Lanyard_Queue), intent(inout) :: queue
     integer, optional, intent(out) :: ierror
     integer :: code
     code = c_queue_free(queue)
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Queue_wait(queue, ierror)
-    type(MPIX_Queue), intent(in) :: queue
+  subroutine Lanyard_Queue_wait(queue, ierror)
+    type(Lanyard_Queue), intent(in) :: queue
     integer, optional, intent(out) :: ierror
     integer :: code
     code = c_queue_wait(queue)
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Queue_get_info(queue, info, ierror)
-    type(MPIX_Queue), intent(in) :: queue
+  subroutine Lanyard_Queue_get_info(queue, info, ierror)
+    type(Lanyard_Queue), intent(in) :: queue
     type(MPI_Info), intent(inout) :: info
     integer, optional, intent(out) :: ierror
     integer :: code
@@ -411,7 +417,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Request_set_info(request, info, ierror)
+  subroutine Lanyard_Request_set_info(request, info, ierror)
     type(MPI_Request), intent(in) :: request
     type(MPI_Info), intent(in) :: info
     integer, optional, intent(out) :: ierror
@@ -420,7 +426,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Request_get_info(request, info, ierror)
+  subroutine Lanyard_Request_get_info(request, info, ierror)
     type(MPI_Request), intent(in) :: request
     type(MPI_Info), intent(inout) :: info
     integer, optional, intent(out) :: ierror
@@ -447,7 +453,7 @@ contains
     place = c_loc(buffer)
   end function
 
-  subroutine MPIX_Barrier_init(comm, info, request, ierror)
+  subroutine Lanyard_Barrier_init(comm, info, request, ierror)
     type(MPI_Comm), intent(in) :: comm
     type(MPI_Info), intent(in) :: info
     type(MPI_Request), intent(inout) :: request
@@ -457,7 +463,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Bcast_init(buffer, count, datatype, root, comm, info, request, ierror)
+  subroutine Lanyard_Bcast_init(buffer, count, datatype, root, comm, info, request, ierror)
     type(*), dimension(..), asynchronous :: buffer
     integer, intent(in) :: count
     type(MPI_Datatype), intent(in) :: datatype
@@ -475,7 +481,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
+  subroutine Lanyard_Allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
     type(*), dimension(..), intent(in), asynchronous :: sendbuf
     type(*), dimension(..), asynchronous :: recvbuf
     integer, intent(in) :: count
@@ -494,7 +500,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, &
+  subroutine Lanyard_Allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, &
       info, request, ierror)
     type(*), dimension(..), intent(in), asynchronous :: sendbuf
     integer, intent(in) :: sendcount
@@ -516,7 +522,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
+  subroutine Lanyard_Allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
       recvtype, comm, info, request, ierror)
     type(*), dimension(..), intent(in), asynchronous :: sendbuf
     integer, intent(in) :: sendcount
@@ -538,7 +544,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
+  subroutine Lanyard_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
       recvtype, comm, info, request, ierror)
     type(*), dimension(..), intent(in), asynchronous :: sendbuf
     integer, intent(in) :: sendcount
@@ -560,7 +566,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
+  subroutine Lanyard_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
       recvcounts, rdispls, recvtype, comm, info, request, ierror)
     type(*), dimension(..), intent(in), asynchronous :: sendbuf
     integer, intent(in) :: sendcounts(*), sdispls(*)
@@ -582,7 +588,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
+  subroutine Lanyard_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
       recvcounts, rdispls, recvtypes, comm, info, request, ierror)
     type(*), dimension(..), intent(in), asynchronous :: sendbuf
     integer, intent(in) :: sendcounts(*)
@@ -607,7 +613,7 @@ contains
   end subroutine
 
   ! MPI_STATUS_IGNORE is not to be written to, so statuses have no intent.
-  subroutine MPIX_Match(request, status, ierror)
+  subroutine Lanyard_Match(request, status, ierror)
     type(MPI_Request), intent(inout) :: request
     type(MPI_Status) :: status
     integer, optional, intent(out) :: ierror
@@ -616,7 +622,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Matchall(count, requests, statuses, ierror)
+  subroutine Lanyard_Matchall(count, requests, statuses, ierror)
     integer, intent(in) :: count
     type(MPI_Request), intent(inout) :: requests(count)
     type(MPI_Status) :: statuses(*)
@@ -626,7 +632,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Imatch(request, match_request, ierror)
+  subroutine Lanyard_Imatch(request, match_request, ierror)
     type(MPI_Request), intent(inout) :: request
     type(MPI_Request), intent(inout) :: match_request
     integer, optional, intent(out) :: ierror
@@ -635,7 +641,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Imatchall(count, requests, match_request, ierror)
+  subroutine Lanyard_Imatchall(count, requests, match_request, ierror)
     integer, intent(in) :: count
     type(MPI_Request), intent(inout) :: requests(count)
     type(MPI_Request), intent(inout) :: match_request
@@ -645,7 +651,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Is_matched(request, flag, ierror)
+  subroutine Lanyard_Is_matched(request, flag, ierror)
     type(MPI_Request), intent(in) :: request
     logical, intent(inout) :: flag
     integer, optional, intent(out) :: ierror
@@ -656,8 +662,8 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Enqueue_start(queue, request, ierror)
-    type(MPIX_Queue), intent(in) :: queue
+  subroutine Lanyard_Enqueue_start(queue, request, ierror)
+    type(Lanyard_Queue), intent(in) :: queue
     type(MPI_Request), intent(inout) :: request
     integer, optional, intent(out) :: ierror
     integer :: code
@@ -665,8 +671,8 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Enqueue_startall(queue, count, requests, ierror)
-    type(MPIX_Queue), intent(in) :: queue
+  subroutine Lanyard_Enqueue_startall(queue, count, requests, ierror)
+    type(Lanyard_Queue), intent(in) :: queue
     integer, intent(in) :: count
     type(MPI_Request), intent(inout) :: requests(count)
     integer, optional, intent(out) :: ierror
@@ -675,8 +681,8 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Enqueue_wait(queue, request, ierror)
-    type(MPIX_Queue), intent(in) :: queue
+  subroutine Lanyard_Enqueue_wait(queue, request, ierror)
+    type(Lanyard_Queue), intent(in) :: queue
     type(MPI_Request), intent(inout) :: request
     integer, optional, intent(out) :: ierror
     integer :: code
@@ -684,8 +690,8 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  subroutine MPIX_Enqueue_waitall(queue, count, requests, ierror)
-    type(MPIX_Queue), intent(in) :: queue
+  subroutine Lanyard_Enqueue_waitall(queue, count, requests, ierror)
+    type(Lanyard_Queue), intent(in) :: queue
     integer, intent(in) :: count
     type(MPI_Request), intent(inout) :: requests(count)
     integer, optional, intent(out) :: ierror
@@ -694,33 +700,87 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  integer function MPIX_Error_class_of(kind)
+  integer function Lanyard_Error_class_of(kind)
     integer, intent(in) :: kind
-    MPIX_Error_class_of = c_error_class_of(kind)
+    Lanyard_Error_class_of = c_error_class_of(kind)
   end function
 
-  integer function MPIX_ERR_QUEUE()
-    MPIX_ERR_QUEUE = c_error_class_of(MPIX_ERROR_QUEUE)
+  integer function LANYARD_ERR_QUEUE()
+    LANYARD_ERR_QUEUE = c_error_class_of(LANYARD_ERROR_QUEUE)
   end function
 
-  integer function MPIX_ERR_BUSY()
-    MPIX_ERR_BUSY = c_error_class_of(MPIX_ERROR_BUSY)
+  integer function LANYARD_ERR_BUSY()
+    LANYARD_ERR_BUSY = c_error_class_of(LANYARD_ERROR_BUSY)
   end function
 
-  integer function MPIX_ERR_NO_ENTRIES()
-    MPIX_ERR_NO_ENTRIES = c_error_class_of(MPIX_ERROR_NO_ENTRIES)
+  integer function LANYARD_ERR_NO_ENTRIES()
+    LANYARD_ERR_NO_ENTRIES = c_error_class_of(LANYARD_ERROR_NO_ENTRIES)
   end function
 
-  integer function MPIX_ERR_FAILED()
-    MPIX_ERR_FAILED = c_error_class_of(MPIX_ERROR_FAILED)
+  integer function LANYARD_ERR_FAILED()
+    LANYARD_ERR_FAILED = c_error_class_of(LANYARD_ERROR_FAILED)
   end function
 
-  integer function MPIX_ERR_STALLED()
-    MPIX_ERR_STALLED = c_error_class_of(MPIX_ERROR_STALLED)
+  integer function LANYARD_ERR_STALLED()
+    LANYARD_ERR_STALLED = c_error_class_of(LANYARD_ERROR_STALLED)
   end function
 
-  integer function MPIX_ERR_NIC()
-    MPIX_ERR_NIC = c_error_class_of(MPIX_ERROR_NIC)
+  integer function LANYARD_ERR_NIC()
+    LANYARD_ERR_NIC = c_error_class_of(LANYARD_ERROR_NIC)
   end function
 
+end module lanyard_f08_own
+
+! What programs use.
+module lanyard_f08
+  use lanyard_f08_own, only: &
+    operator(==), operator(/=), &
+    Lanyard_Host_stream, MPIX_Host_stream => Lanyard_Host_stream, &
+    Lanyard_Queue, MPIX_Queue => Lanyard_Queue, &
+    LANYARD_HOST_STREAM_NULL, MPIX_HOST_STREAM_NULL => LANYARD_HOST_STREAM_NULL, &
+    LANYARD_QUEUE_NULL, MPIX_QUEUE_NULL => LANYARD_QUEUE_NULL, &
+    LANYARD_QUEUE_HOST, MPIX_QUEUE_HOST => LANYARD_QUEUE_HOST, &
+    LANYARD_QUEUE_CUDA, MPIX_QUEUE_CUDA => LANYARD_QUEUE_CUDA, &
+    LANYARD_QUEUE_HIP, MPIX_QUEUE_HIP => LANYARD_QUEUE_HIP, &
+    LANYARD_ERROR_QUEUE, MPIX_ERROR_QUEUE => LANYARD_ERROR_QUEUE, &
+    LANYARD_ERROR_BUSY, MPIX_ERROR_BUSY => LANYARD_ERROR_BUSY, &
+    LANYARD_ERROR_NO_ENTRIES, MPIX_ERROR_NO_ENTRIES => LANYARD_ERROR_NO_ENTRIES, &
+    LANYARD_ERROR_FAILED, MPIX_ERROR_FAILED => LANYARD_ERROR_FAILED, &
+    LANYARD_ERROR_STALLED, MPIX_ERROR_STALLED => LANYARD_ERROR_STALLED, &
+    LANYARD_ERROR_NIC, MPIX_ERROR_NIC => LANYARD_ERROR_NIC, &
+    Lanyard_Host_kernel, MPIX_Host_kernel => Lanyard_Host_kernel, &
+    Lanyard_Host_stream_create, MPIX_Host_stream_create => Lanyard_Host_stream_create, &
+    Lanyard_Host_stream_launch, MPIX_Host_stream_launch => Lanyard_Host_stream_launch, &
+    Lanyard_Host_stream_synchronize, MPIX_Host_stream_synchronize => Lanyard_Host_stream_synchronize, &
+    Lanyard_Host_stream_free, MPIX_Host_stream_free => Lanyard_Host_stream_free, &
+    Lanyard_Queue_init, MPIX_Queue_init => Lanyard_Queue_init, &
+    Lanyard_Queue_free, MPIX_Queue_free => Lanyard_Queue_free, &
+    Lanyard_Queue_wait, MPIX_Queue_wait => Lanyard_Queue_wait, &
+    Lanyard_Queue_get_info, MPIX_Queue_get_info => Lanyard_Queue_get_info, &
+    Lanyard_Request_set_info, MPIX_Request_set_info => Lanyard_Request_set_info, &
+    Lanyard_Request_get_info, MPIX_Request_get_info => Lanyard_Request_get_info, &
+    Lanyard_Barrier_init, MPIX_Barrier_init => Lanyard_Barrier_init, &
+    Lanyard_Bcast_init, MPIX_Bcast_init => Lanyard_Bcast_init, &
+    Lanyard_Allreduce_init, MPIX_Allreduce_init => Lanyard_Allreduce_init, &
+    Lanyard_Allgather_init, MPIX_Allgather_init => Lanyard_Allgather_init, &
+    Lanyard_Allgatherv_init, MPIX_Allgatherv_init => Lanyard_Allgatherv_init, &
+    Lanyard_Neighbor_alltoall_init, MPIX_Neighbor_alltoall_init => Lanyard_Neighbor_alltoall_init, &
+    Lanyard_Neighbor_alltoallv_init, MPIX_Neighbor_alltoallv_init => Lanyard_Neighbor_alltoallv_init, &
+    Lanyard_Neighbor_alltoallw_init, MPIX_Neighbor_alltoallw_init => Lanyard_Neighbor_alltoallw_init, &
+    Lanyard_Match, MPIX_Match => Lanyard_Match, &
+    Lanyard_Matchall, MPIX_Matchall => Lanyard_Matchall, &
+    Lanyard_Imatch, MPIX_Imatch => Lanyard_Imatch, &
+    Lanyard_Imatchall, MPIX_Imatchall => Lanyard_Imatchall, &
+    Lanyard_Is_matched, MPIX_Is_matched => Lanyard_Is_matched, &
+    Lanyard_Enqueue_start, MPIX_Enqueue_start => Lanyard_Enqueue_start, &
+    Lanyard_Enqueue_startall, MPIX_Enqueue_startall => Lanyard_Enqueue_startall, &
+    Lanyard_Enqueue_wait, MPIX_Enqueue_wait => Lanyard_Enqueue_wait, &
+    Lanyard_Enqueue_waitall, MPIX_Enqueue_waitall => Lanyard_Enqueue_waitall, &
+    Lanyard_Error_class_of, MPIX_Error_class_of => Lanyard_Error_class_of, &
+    LANYARD_ERR_QUEUE, MPIX_ERR_QUEUE => LANYARD_ERR_QUEUE, &
+    LANYARD_ERR_BUSY, MPIX_ERR_BUSY => LANYARD_ERR_BUSY, &
+    LANYARD_ERR_NO_ENTRIES, MPIX_ERR_NO_ENTRIES => LANYARD_ERR_NO_ENTRIES, &
+    LANYARD_ERR_FAILED, MPIX_ERR_FAILED => LANYARD_ERR_FAILED, &
+    LANYARD_ERR_STALLED, MPIX_ERR_STALLED => LANYARD_ERR_STALLED, &
+    LANYARD_ERR_NIC, MPIX_ERR_NIC => LANYARD_ERR_NIC
 end module lanyard_f08

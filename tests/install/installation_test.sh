@@ -39,7 +39,7 @@ run "Fortran, pkg-config" ./halo
 printf '%s\n' 'use mpi_f08' 'call MPI_Init()' 'print *, "verified"' 'call MPI_Finalize()' 'end' >plain.f90
 read -ra flags_r <<<"$(pkg-config --cflags --libs "lanyard-$mpi-fortran-routines")"
 "mpifort.$mpi" plain.f90 "${flags_r[@]}" -o plain || fail "the routines' flags do not build a program"
-[[ $(nm plain | grep -c ' T mpi_init_f08_$') == 1 && -z $(nm plain | grep __lanyard_f08_MOD || true) ]] ||
+[[ $(nm plain | grep -c ' T mpi_init_f08_$') == 1 && -z $(nm plain | grep __lanyard_f08_own_MOD || true) ]] ||
   fail "a program without the module has it, or calls the MPI's own routines"
 run "Fortran without the module" ./plain
 "mpifort.$mpi" "$prefix/share/lanyard/lanyard_f08.f90" "$examples/halo.f90" "${flags_r[@]}" -o halo-source ||
@@ -70,7 +70,7 @@ strange=$(nm -D --defined-only "$prefix/lib/liblanyard-$mpi.so" | awk '{print $3
 [[ -z $strange ]] || fail "visible: $strange"
 for archive in "$prefix"/lib/*.a; do
   strange=$(nm --defined-only "$archive" | awk '$2 ~ /[A-Zuvw]/ {print $3}' |
-    grep -vE '^(MPI_|[Ll]anyard_|mpix?_[a-z0-9_]*_$|__lanyard_f08_MOD_)' || true)
+    grep -vE '^(MPI_|[Ll]anyard_|mpix?_[a-z0-9_]*_$|__lanyard_f08_own_MOD_)' || true)
   [[ -z $strange ]] || fail "visible in $archive: $strange"
   [[ $(nm --defined-only "$archive" | grep -c ' T ') -gt 0 ]] || fail "$archive has nothing in it"
 done
