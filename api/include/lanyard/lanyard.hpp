@@ -25,10 +25,11 @@
 // must outlive the request, a GPU's stream its queue, and a set for kernels goes before its requests and its queue.
 // Requests, queues and host streams may go in any order, but for a request whose last start has no wait: that goes
 // before its queue. A destructor blocks until what it ends is over, however its scope is left, by an exception too:
-// afterwards no transfer of it touches a buffer and no kernel of it runs. So it may wait for peers, as MPIX_Queue_wait
-// does (LANYARD_WARN_S says on stderr what for, LANYARD_DEADLINE_S ends it). It never throws: what it is refused goes
-// to the error handler, and what it could not free stays until MPI_Finalize. To hear of errors call synchronize() and
-// free() before. After MPI_Finalize, which completes what is enqueued, destructors of all but host streams do nothing.
+// afterwards no transfer of it touches a buffer and no kernel of it runs. So it may wait for peers, as
+// Lanyard_Queue_wait does (LANYARD_WARN_S says on stderr what for, LANYARD_DEADLINE_S ends it). It never throws: what
+// it is refused goes to the error handler, and what it could not free stays until MPI_Finalize. To hear of errors call
+// synchronize() and free() before. After MPI_Finalize, which completes what is enqueued, destructors of all but host
+// streams do nothing.
 //
 // Threads. As lanyard.h; an object is used by one thread at a time. No function here may be called by a host kernel.
 #ifndef LANYARD_LANYARD_HPP_
@@ -52,12 +53,12 @@ namespace lanyard {
 // A stream on a host thread. Its destructor blocks until everything enqueued has run.
 class HostStream {
  public:
-  // MPIX_Host_stream_create.
+  // Lanyard_Host_stream_create.
   explicit HostStream(OnError on_error = {}) {
-    MPIX_Host_stream made = MPIX_HOST_STREAM_NULL;
-    const int code = MPIX_Host_stream_create(&made);
+    Lanyard_Host_stream made = LANYARD_HOST_STREAM_NULL;
+    const int code = Lanyard_Host_stream_create(&made);
     if (code == MPI_SUCCESS)
-      stream_.reset(made, [](MPIX_Host_stream stream) { MPIX_Host_stream_free(&stream); });
+      stream_.reset(made, [](Lanyard_Host_stream stream) { Lanyard_Host_stream_free(&stream); });
     on_error.take(code);
   }
   HostStream(HostStream&&) noexcept = default;
@@ -67,16 +68,16 @@ class HostStream {
   }
   ~HostStream() {
     if (stream_ != nullptr)
-      MPIX_Host_stream_synchronize(stream_.get());
+      Lanyard_Host_stream_synchronize(stream_.get());
   }
 
-  // MPIX_Host_stream_launch: does not block. The stream owns a copy of the kernel (or what is moved in) and destroys it
-  // once it has run, both on its own thread or one that waits for it. An exception from the kernel ends the program.
+  // Lanyard_Host_stream_launch: does not block. The stream owns a copy of the kernel (or what is moved in) and destroys
+  // it once it has run, both on its own thread or one that waits for it. An exception from the kernel ends the program.
   template <typename Kernel>
   void launch(Kernel&& kernel, OnError on_error = {}) {
     using Owned = std::decay_t<Kernel>;
     auto owned = std::make_unique<Owned>(std::forward<Kernel>(kernel));
-    const int code = MPIX_Host_stream_launch(
+    const int code = Lanyard_Host_stream_launch(
         handle(), [](void* argument) noexcept { (*std::unique_ptr<Owned>(static_cast<Owned*>(argument)))(); },
         owned.get());
     if (code == MPI_SUCCESS)
@@ -85,34 +86,35 @@ class HostStream {
   }
   // The same for a function and what is borrowed for it; needs no memory.
   void launch(void (*kernel)(void*), void* argument, OnError on_error = {}) {
-    on_error.take(MPIX_Host_stream_launch(handle(), kernel, argument));
+    on_error.take(Lanyard_Host_stream_launch(handle(), kernel, argument));
   }
-  // MPIX_Host_stream_synchronize: blocks until everything enqueued so far has run.
-  void synchronize(OnError on_error = {}) { on_error.take(MPIX_Host_stream_synchronize(handle())); }
+  // Lanyard_Host_stream_synchronize: blocks until everything enqueued so far has run.
+  void synchronize(OnError on_error = {}) { on_error.take(Lanyard_Host_stream_synchronize(handle())); }
   // For C calls, borrowed.
-  MPIX_Host_stream handle() const noexcept { return stream_.get(); }
+  Lanyard_Host_stream handle() const noexcept { return stream_.get(); }
 
  private:
   friend class Queue;
   std::shared_ptr<lanyard_host_stream> stream_;  // shared with a queue on it
 };
 
-// A queue on a stream, MPIX_Queue_init. Its destructor waits until nothing is under way in it and frees it, which is
+// A queue on a stream, Lanyard_Queue_init. Its destructor waits until nothing is under way in it and frees it, which is
 // refused where a start without a wait, a set or a graph is left.
 class Queue {
  public:
   Queue() = default;
-  explicit Queue(const HostStream& stream, OnError on_error = {}) : Queue(MPIX_QUEUE_HOST, stream.handle(), on_error) {
+  explicit Queue(const HostStream& stream, OnError on_error = {})
+      : Queue(LANYARD_QUEUE_HOST, stream.handle(), on_error) {
     stream_ = stream.stream_;
   }
   // On a cudaStream_t or hipStream_t, given by value and borrowed: it must outlive the queue.
   template <typename Stream>
   static Queue cuda(Stream* stream, OnError on_error = {}) {
-    return Queue(MPIX_QUEUE_CUDA, stream, on_error);
+    return Queue(LANYARD_QUEUE_CUDA, stream, on_error);
   }
   template <typename Stream>
   static Queue hip(Stream* stream, OnError on_error = {}) {
-    return Queue(MPIX_QUEUE_HIP, stream, on_error);
+    return Queue(LANYARD_QUEUE_HIP, stream, on_error);
   }
   Queue(Queue&&) noexcept = default;
   Queue& operator=(Queue other) noexcept {
@@ -121,57 +123,57 @@ class Queue {
     return *this;
   }
   ~Queue() {
-    if (handle() == MPIX_QUEUE_NULL || !detail::mpi_runs())
+    if (handle() == LANYARD_QUEUE_NULL || !detail::mpi_runs())
       return;
     detail::drain(*queue_);
-    MPIX_Queue_free(queue_.get());
+    Lanyard_Queue_free(queue_.get());
   }
 
-  // MPIX_Enqueue_start, MPIX_Enqueue_startall: none blocks but where lanyard.h says so.
+  // Lanyard_Enqueue_start, Lanyard_Enqueue_startall: none blocks but where lanyard.h says so.
   void start(Request& request, OnError on_error = {}) {
-    on_error.take(note(MPIX_Enqueue_start(handle(), &request.handle_), request, true));
+    on_error.take(note(Lanyard_Enqueue_start(handle(), &request.handle_), request, true));
   }
   template <typename Range = Requests>
   void start_all(Range&& requests, OnError on_error = {}) {
-    on_error.take(enqueue(MPIX_Enqueue_startall, requests, true));
+    on_error.take(enqueue(Lanyard_Enqueue_startall, requests, true));
   }
-  // MPIX_Enqueue_wait, MPIX_Enqueue_waitall: the stream waits, the caller does not.
+  // Lanyard_Enqueue_wait, Lanyard_Enqueue_waitall: the stream waits, the caller does not.
   void wait(Request& request, OnError on_error = {}) {
-    on_error.take(note(MPIX_Enqueue_wait(handle(), &request.handle_), request, false));
+    on_error.take(note(Lanyard_Enqueue_wait(handle(), &request.handle_), request, false));
   }
   template <typename Range = Requests>
   void wait_all(Range&& requests, OnError on_error = {}) {
-    on_error.take(enqueue(MPIX_Enqueue_waitall, requests, false));
+    on_error.take(enqueue(Lanyard_Enqueue_waitall, requests, false));
   }
-  // MPIX_Queue_wait: blocks the caller until all is done, and tells of what failed.
-  void synchronize(OnError on_error = {}) { on_error.take(MPIX_Queue_wait(handle())); }
-  // MPIX_Queue_free: as the destructor does, but it tells of failures, and is refused before it waits. Empty then.
+  // Lanyard_Queue_wait: blocks the caller until all is done, and tells of what failed.
+  void synchronize(OnError on_error = {}) { on_error.take(Lanyard_Queue_wait(handle())); }
+  // Lanyard_Queue_free: as the destructor does, but it tells of failures, and is refused before it waits. Empty then.
   void free(OnError on_error = {}) {
-    MPIX_Queue none = MPIX_QUEUE_NULL;
-    const int code = MPIX_Queue_free(queue_ == nullptr ? &none : queue_.get());
+    Lanyard_Queue none = LANYARD_QUEUE_NULL;
+    const int code = Lanyard_Queue_free(queue_ == nullptr ? &none : queue_.get());
     if (code == MPI_SUCCESS)
       *this = Queue();
     on_error.take(code);
   }
-  // The figures of MPIX_Queue_get_info by their names. Local.
+  // The figures of Lanyard_Queue_get_info by their names. Local.
   std::map<std::string, std::string> info(OnError on_error = {}) const {
     MPI_Info info = MPI_INFO_NULL;
-    const int code = MPIX_Queue_get_info(handle(), &info);
+    const int code = Lanyard_Queue_get_info(handle(), &info);
     std::map<std::string, std::string> figures = detail::take_info(info);
     on_error.take(code);
     return figures;
   }
   // For C calls, borrowed.
-  MPIX_Queue handle() const noexcept { return queue_ == nullptr ? MPIX_QUEUE_NULL : *queue_; }
+  Lanyard_Queue handle() const noexcept { return queue_ == nullptr ? LANYARD_QUEUE_NULL : *queue_; }
 
  private:
   friend class DeviceRequests;
 
   template <typename Stream>
-  Queue(MPIX_Queue_type type, Stream* stream, OnError on_error) {
+  Queue(Lanyard_Queue_type type, Stream* stream, OnError on_error) {
     static_assert(!std::is_pointer_v<Stream>, "the stream itself is wanted, not its address");
-    auto made = std::make_shared<MPIX_Queue>(MPIX_QUEUE_NULL);
-    const int code = MPIX_Queue_init(made.get(), type, &stream);
+    auto made = std::make_shared<Lanyard_Queue>(LANYARD_QUEUE_NULL);
+    const int code = Lanyard_Queue_init(made.get(), type, &stream);
     if (code == MPI_SUCCESS)
       queue_ = std::move(made);
     on_error.take(code);
@@ -187,7 +189,7 @@ class Queue {
     return code;
   }
   template <typename Range>
-  int enqueue(int (*call)(MPIX_Queue, int, MPI_Request*), Range& requests, bool started) {
+  int enqueue(int (*call)(Lanyard_Queue, int, MPI_Request*), Range& requests, bool started) {
     detail::Handles handles(requests);
     const int code = call(handle(), handles.count(), handles.data());
     for (Request& request : requests)
@@ -196,7 +198,7 @@ class Queue {
   }
 
   std::shared_ptr<lanyard_host_stream> stream_;  // freed after the queue
-  std::shared_ptr<MPIX_Queue> queue_;            // its handle, shared with requests that were started on it
+  std::shared_ptr<Lanyard_Queue> queue_;         // its handle, shared with requests that were started on it
 };
 
 // A set of matched requests that kernels on the queue's stream start and wait for (lanyard_device.h). Its destructor
@@ -204,11 +206,11 @@ class Queue {
 class DeviceRequests {
  public:
   DeviceRequests() = default;
-  // MPIX_Device_requests_create.
+  // Lanyard_Device_requests_create.
   template <typename Range = Requests>
   DeviceRequests(Queue& queue, Range&& requests, OnError on_error = {}) : queue_(queue.queue_) {
     detail::Handles handles(requests);
-    on_error.take(MPIX_Device_requests_create(queue.handle(), handles.count(), handles.data(), &set_));
+    on_error.take(Lanyard_Device_requests_create(queue.handle(), handles.count(), handles.data(), &set_));
   }
   DeviceRequests(DeviceRequests&& other) noexcept
       : queue_(std::move(other.queue_)), set_(std::exchange(other.set_, nullptr)) {}
@@ -221,19 +223,19 @@ class DeviceRequests {
     if (set_ == nullptr || !detail::mpi_runs())
       return;
     detail::drain(*queue_);
-    MPIX_Device_requests_free(*queue_, &set_);
+    Lanyard_Device_requests_free(*queue_, &set_);
   }
 
   // For kernels, borrowed; null where empty.
-  MPIX_Device_requests* get() const noexcept { return set_; }
-  // MPIX_Device_requests_free: does not wait. Empty then.
+  Lanyard_Device_requests* get() const noexcept { return set_; }
+  // Lanyard_Device_requests_free: does not wait. Empty then.
   void free(OnError on_error = {}) {
-    on_error.take(MPIX_Device_requests_free(queue_ == nullptr ? MPIX_QUEUE_NULL : *queue_, &set_));
+    on_error.take(Lanyard_Device_requests_free(queue_ == nullptr ? LANYARD_QUEUE_NULL : *queue_, &set_));
   }
 
  private:
-  std::shared_ptr<MPIX_Queue> queue_;
-  MPIX_Device_requests* set_ = nullptr;
+  std::shared_ptr<Lanyard_Queue> queue_;
+  Lanyard_Device_requests* set_ = nullptr;
 };
 
 }  // namespace lanyard

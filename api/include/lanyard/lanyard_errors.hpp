@@ -40,7 +40,7 @@ inline const std::error_category& mpi_category() noexcept {
   return category;
 }
 
-// The class of an MPI error code, to be compared with MPI_ERR_* and MPIX_ERR_*.
+// The class of an MPI error code, to be compared with MPI_ERR_* and LANYARD_ERR_*.
 inline int error_class(int code) noexcept {
   int result = code;
   if (detail::mpi_runs())

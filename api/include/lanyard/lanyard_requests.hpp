@@ -87,23 +87,23 @@ class Request {
       *this = Request();
     on_error.take(code);
   }
-  // MPIX_Is_matched.
+  // Lanyard_Is_matched.
   bool is_matched(OnError on_error = {}) const {
     int flag = 0;
-    on_error.take(MPIX_Is_matched(handle_, &flag));
+    on_error.take(Lanyard_Is_matched(handle_, &flag));
     return flag != 0;
   }
-  // MPIX_Request_set_info with the hint "lanyard_exchange": requests of this name that are matched by one match_all()
-  // or imatch_all() are started together and waited for together. "none" takes it back.
+  // Lanyard_Request_set_info with the hint "lanyard_exchange": requests of this name that are matched by one
+  // match_all() or imatch_all() are started together and waited for together. "none" takes it back.
   void set_exchange(const std::string& name, OnError on_error = {}) { set_hints(name, "none", on_error); }
   // The same with "lanyard_exchange_set" 0 or 1: starts go to the two sets in turn.
   void set_exchange(const std::string& name, int set, OnError on_error = {}) {
     set_hints(name, std::to_string(set), on_error);
   }
-  // What is in force, of MPIX_Request_get_info, by its keys.
+  // What is in force, of Lanyard_Request_get_info, by its keys.
   std::map<std::string, std::string> info(OnError on_error = {}) const {
     MPI_Info info = MPI_INFO_NULL;
-    const int code = MPIX_Request_get_info(handle_, &info);
+    const int code = Lanyard_Request_get_info(handle_, &info);
     std::map<std::string, std::string> facts = detail::take_info(info);
     on_error.take(code);
     return facts;
@@ -117,7 +117,7 @@ class Request {
     MPI_Info_create(&info);
     MPI_Info_set(info, "lanyard_exchange", name.c_str());
     MPI_Info_set(info, "lanyard_exchange_set", set.c_str());
-    const int code = MPIX_Request_set_info(handle_, info);
+    const int code = Lanyard_Request_set_info(handle_, info);
     MPI_Info_free(&info);
     on_error.take(code);
   }
@@ -133,8 +133,8 @@ class Request {
   }
 
   MPI_Request handle_ = MPI_REQUEST_NULL;
-  std::shared_ptr<MPIX_Queue> queue_;  // of the last start; MPIX_QUEUE_NULL there once that has gone
-  bool has_no_wait_ = false;           // was enqueued for the last start
+  std::shared_ptr<Lanyard_Queue> queue_;  // of the last start; LANYARD_QUEUE_NULL there once that has gone
+  bool has_no_wait_ = false;              // was enqueued for the last start
 };
 
 // Functions on several requests take any range of them that can be gone through more than once, as std::array or
@@ -169,9 +169,10 @@ class Handles {
 
 // Until nothing is under way in the queue, or there is no waiting for it. A call that tells of a failure has not waited
 // for the rest, and tells of each once; but of a lost device always again.
-inline void drain(MPIX_Queue queue) noexcept {
-  for (int last = MPI_SUCCESS, code = MPIX_Queue_wait(queue); code != last && error_class(code) == MPIX_ERR_FAILED;)
-    last = std::exchange(code, MPIX_Queue_wait(queue));
+inline void drain(Lanyard_Queue queue) noexcept {
+  for (int last = MPI_SUCCESS, code = Lanyard_Queue_wait(queue);
+       code != last && error_class(code) == LANYARD_ERR_FAILED;)
+    last = std::exchange(code, Lanyard_Queue_wait(queue));
 }
 
 }  // namespace detail
@@ -179,47 +180,47 @@ inline void drain(MPIX_Queue queue) noexcept {
 inline Request::~Request() {
   if (handle_ == MPI_REQUEST_NULL || !detail::mpi_runs())
     return;
-  if (queue_ != nullptr && *queue_ != MPIX_QUEUE_NULL) {
+  if (queue_ != nullptr && *queue_ != LANYARD_QUEUE_NULL) {
     detail::drain(*queue_);
-    if (has_no_wait_ && MPIX_Enqueue_wait(*queue_, &handle_) == MPI_SUCCESS)
+    if (has_no_wait_ && Lanyard_Enqueue_wait(*queue_, &handle_) == MPI_SUCCESS)
       detail::drain(*queue_);
   }
   MPI_Request_free(&handle_);
 }
 
-// MPIX_Match: blocks until the peer matches, too. The status of the match, empty for a send.
+// Lanyard_Match: blocks until the peer matches, too. The status of the match, empty for a send.
 inline MPI_Status match(Request& request, OnError on_error = {}) {
   MPI_Status status{};
   MPI_Request handle = request.handle();
-  on_error.take(MPIX_Match(&handle, &status));
+  on_error.take(Lanyard_Match(&handle, &status));
   return status;
 }
-// MPIX_Matchall. MPI_ERR_IN_STATUS where some have failed, the text with the first of them.
+// Lanyard_Matchall. MPI_ERR_IN_STATUS where some have failed, the text with the first of them.
 template <typename Range = Requests>
 void match_all(Range&& requests, OnError on_error = {}) {
   detail::Handles handles(requests);
-  on_error.take(MPIX_Matchall(handles.count(), handles.data(), MPI_STATUSES_IGNORE));
+  on_error.take(Lanyard_Matchall(handles.count(), handles.data(), MPI_STATUSES_IGNORE));
 }
 // The same with the status of each, as many as there are requests.
 template <typename Range = Requests>
 void match_all(Range&& requests, std::vector<MPI_Status>& statuses, OnError on_error = {}) {
   detail::Handles handles(requests);
   statuses.assign(static_cast<size_t>(handles.count()), MPI_Status{});
-  on_error.take(MPIX_Matchall(handles.count(), handles.data(), statuses.data()));
+  on_error.take(Lanyard_Matchall(handles.count(), handles.data(), statuses.data()));
 }
-// MPIX_Imatch, MPIX_Imatchall: an ordinary request of the caller's, for MPI_Wait and MPI_Test. Until it is complete the
-// requests may be moved, not destroyed.
+// Lanyard_Imatch, Lanyard_Imatchall: an ordinary request of the caller's, for MPI_Wait and MPI_Test. Until it is
+// complete the requests may be moved, not destroyed.
 [[nodiscard]] inline MPI_Request imatch(Request& request, OnError on_error = {}) {
   MPI_Request handle = request.handle();
   MPI_Request matching = MPI_REQUEST_NULL;
-  on_error.take(MPIX_Imatch(&handle, &matching));
+  on_error.take(Lanyard_Imatch(&handle, &matching));
   return matching;
 }
 template <typename Range = Requests>
 [[nodiscard]] MPI_Request imatch_all(Range&& requests, OnError on_error = {}) {
   detail::Handles handles(requests);
   MPI_Request matching = MPI_REQUEST_NULL;
-  on_error.take(MPIX_Imatchall(handles.count(), handles.data(), &matching));
+  on_error.take(Lanyard_Imatchall(handles.count(), handles.data(), &matching));
   return matching;
 }
 
