@@ -24,8 +24,7 @@ bool BlockingCall::overdue() const {
 }
 
 StallAnswer BlockingCall::ask_here() const {
-  return subject_.queue != nullptr ? describe_queue(context_, *subject_.queue)
-                                   : describe_match(context_, subject_.records);
+  return subject_.queue != nullptr ? describe_queue(*subject_.queue) : describe_match(context_, subject_.records);
 }
 
 // Asks, or goes on asking; true once everything is known.
@@ -63,9 +62,7 @@ std::string BlockingCall::watch() {
 }
 
 std::string BlockingCall::describe() const {
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin_).count();
-  return std::string("its program has been in ") + subject_.name + " for " + std::to_string(waited / 1000) + "." +
-         std::to_string(waited / 100 % 10) + " s";
+  return std::string("its program has been in ") + subject_.name + " for " + in_seconds(Clock::now() - begin_);
 }
 
 }  // namespace lanyard::api

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "api/reduction.h"
-#include "api/request_arguments.h"
 #include "gpu/packing.h"
 
 namespace lanyard::api {
@@ -37,8 +36,7 @@ class Builder {
     return add(LANYARD_RECEIVE, from, block);
   }
   void refuse(int error_class, const std::string& why) {
-    record_.unusable_class = error_class;
-    record_.unusable = *record_.collective->name + ": " + why;
+    record_.refuse(error_class, *record_.collective->name + ": " + why);
   }
   // Whoever has nothing to say to anybody has a member all the same, which counts starts and waits.
   void finish() LANYARD_REQUIRES(context_locked) {

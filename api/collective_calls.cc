@@ -11,8 +11,8 @@
 
 #include "api/collective.h"
 #include "api/context.h"
+#include "api/datatype.h"
 #include "api/errors.h"
-#include "api/type_map.h"
 #include <lanyard/lanyard.h>
 
 #if MPI_VERSION < 4 && defined(OPEN_MPI)
@@ -29,53 +29,51 @@ using lanyard::api::ContextLock;
 using lanyard::api::Neighbourhood;
 using lanyard::api::neighbourhood_of;
 using lanyard::api::RequestRecord;
-using lanyard::api::RequestTable;
 
-// How to make the record of a collective, with copies of what its call was given.
-struct Noted {
-  RequestTable::Making making;
-  bool may_wait;  // nothing that it will ask the MPI about can be freed, but for the communicator
+// The communicator of a call that has succeeded, and what it has made.
+struct Made {
+  int code;
+  MPI_Comm communicator;
+  const MPI_Request* request;
 };
 
-// Counts the collective, and notes what `note` gives. Of an inter-communicator the arrays of a call are as long as the
-// other group, and nothing of it is looked at.
-template <typename Note>
-int remember(int code, MPI_Comm communicator, const MPI_Request* request, Note note) {
+bool all_named(const std::vector<MPI_Datatype>& datatypes) {
+  return std::all_of(datatypes.begin(), datatypes.end(), lanyard::api::is_named);
+}
+
+// Counts the collective, and notes how to make its record: follow(context, scope, record). At once where it will ask
+// the MPI about a datatype that may be freed, not one of the MPI's own.
+template <typename Follow>
+int remember(const Made& made, const std::vector<MPI_Datatype>& datatypes, Follow follow) {
   Context* context = Context::get();
-  if (code != MPI_SUCCESS || context == nullptr)
-    return code;
+  if (made.code != MPI_SUCCESS || context == nullptr)
+    return made.code;
   int inter = 0;
-  PMPI_Comm_test_inter(communicator, &inter);
+  PMPI_Comm_test_inter(made.communicator, &inter);
   const ContextLock lock(*context);
+  RequestRecord& record = context->requests().insert(*made.request);
   if (inter != 0) {
-    RequestRecord& record = context->requests().insert(*request);
-    record.communicator = *context->communicators().of_request(communicator).ref;
-    record.unusable_class = MPI_ERR_UNSUPPORTED_OPERATION;
-    record.unusable = "collectives of an inter-communicator cannot be matched";
-    return code;
+    record.communicator = *context->communicators().of_request(made.communicator).ref;
+    record.refuse(MPI_ERR_UNSUPPORTED_OPERATION, "collectives of an inter-communicator cannot be matched");
+    return made.code;
   }
-  Noted noted = note(*context, CollectiveScope{communicator, context->communicators().next_collective(communicator)});
-  if (noted.may_wait)
-    context->requests().note(*request, communicator, std::move(noted.making));
-  else
-    noted.making(context->requests().insert(*request));
-  return code;
+  const CollectiveScope scope{made.communicator, context->communicators().next_collective(made.communicator)};
+  if (!all_named(datatypes)) {
+    follow(*context, scope, record);
+    return made.code;
+  }
+  record.collective_over = made.communicator;
+  record.make_collective = [=](RequestRecord& empty)
+                               LANYARD_REQUIRES(context_locked) { follow(*context, scope, empty); };
+  return made.code;
 }
 
-bool is_lasting(Context& context, MPI_Datatype datatype) LANYARD_REQUIRES(context_locked) {
-  return context.datatypes().knows(datatype) || lanyard::api::is_named(datatype);
-}
-
-bool are_lasting(Context& context, const std::vector<Block>& blocks) LANYARD_REQUIRES(context_locked) {
-  return std::all_of(blocks.begin(), blocks.end(), [&](const Block& block) LANYARD_REQUIRES(context_locked) {
-    return is_lasting(context, block.datatype);
-  });
-}
-
+// Of an inter-communicator 0: the arrays of a call are as long as the other group, and nothing of them is looked at.
 size_t size_of(MPI_Comm communicator) {
-  int size = 0;
+  int size = 0, inter = 0;
   PMPI_Comm_size(communicator, &size);
-  return static_cast<size_t>(size);
+  PMPI_Comm_test_inter(communicator, &inter);
+  return inter != 0 ? 0 : static_cast<size_t>(size);
 }
 
 MPI_Aint extent_of(MPI_Datatype datatype) {
@@ -132,101 +130,71 @@ int check_topology(const char* call, MPI_Comm communicator) {
                              "the communicator has no topology, so nobody has neighbours");
 }
 
-// Each of these has the code that the MPI's call returned, and the call's arguments.
+// Each of these has what the MPI's call has made, and the call's arguments.
 
-int barrier(int code, MPI_Comm communicator, const MPI_Request* request) {
-  return remember(code, communicator, request,
-                  [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
-                    return Noted{[=, &context](RequestRecord& record)
-                                     LANYARD_REQUIRES(context_locked) { follow_barrier(context, scope, record); },
-                                 true};
-                  });
-}
+int barrier(const Made& made) { return remember(made, {}, lanyard::api::follow_barrier); }
 
-int broadcast(int code, const Block& block, int root, MPI_Comm communicator, const MPI_Request* request) {
-  return remember(code, communicator, request,
-                  [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
-                    return Noted{[=, &context](RequestRecord& record) LANYARD_REQUIRES(context_locked) {
-                                   follow_broadcast(context, block, root, scope, record);
-                                 },
-                                 is_lasting(context, block.datatype)};
-                  });
+int broadcast(const Made& made, const Block& block, int root) {
+  return remember(made, {block.datatype},
+                  [=](Context& context, const CollectiveScope& scope, RequestRecord& record)
+                      LANYARD_REQUIRES(context_locked) { follow_broadcast(context, block, root, scope, record); });
 }
 
 // An operation of the program's may be freed, and is refused by whatever handle.
-int allreduce(int code, const void* from, const Block& to, MPI_Op operation, MPI_Comm communicator,
-              const MPI_Request* request) {
-  return remember(code, communicator, request,
-                  [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
-                    return Noted{[=, &context](RequestRecord& record) LANYARD_REQUIRES(context_locked) {
-                                   follow_allreduce(context, from, to, operation, scope, record);
-                                 },
-                                 is_lasting(context, to.datatype)};
-                  });
+int allreduce(const Made& made, const void* from, const Block& to, MPI_Op operation) {
+  return remember(made, {to.datatype},
+                  [=](Context& context, const CollectiveScope& scope, RequestRecord& record) LANYARD_REQUIRES(
+                      context_locked) { follow_allreduce(context, from, to, operation, scope, record); });
 }
 
-int allgather(int code, const Block& from, const Block& to, MPI_Comm communicator, const MPI_Request* request) {
+int allgather(const Made& made, const Block& from, const Block& to) {
   return remember(
-      code, communicator, request,
-      [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
-        return Noted{
-            [=, &context](RequestRecord& record) LANYARD_REQUIRES(context_locked) {
-              follow_allgather(context, "MPI_Allgather", from,
-                               equal_blocks(to.buffer, size_of(scope.communicator), to.count, to.datatype), scope,
-                               record);
-            },
-            (from.buffer == MPI_IN_PLACE || is_lasting(context, from.datatype)) && is_lasting(context, to.datatype)};
+      made, {from.buffer == MPI_IN_PLACE ? to.datatype : from.datatype, to.datatype},
+      [=](Context& context, const CollectiveScope& scope, RequestRecord& record) LANYARD_REQUIRES(context_locked) {
+        const std::vector<Block> all = equal_blocks(to.buffer, size_of(scope.communicator), to.count, to.datatype);
+        follow_allgather(context, "MPI_Allgather", from, all, scope, record);
       });
 }
 
 template <typename Count, typename Displacement>
-int allgatherv(int code, const Block& from, const void* to, const Count to_counts[], const Displacement displacements[],
-               MPI_Datatype to_type, MPI_Comm communicator, const MPI_Request* request) {
-  return remember(code, communicator, request,
-                  [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
-                    std::vector<Block> all = blocks(to, size_of(communicator), to_counts, displacements, to_type);
-                    return Noted{[=, &context, all = std::move(all)](RequestRecord& record)
-                                     LANYARD_REQUIRES(context_locked) {
-                                       follow_allgather(context, "MPI_Allgatherv", from, all, scope, record);
-                                     },
-                                 (from.buffer == MPI_IN_PLACE || is_lasting(context, from.datatype)) &&
-                                     is_lasting(context, to_type)};
-                  });
+int allgatherv(const Made& made, const Block& from, const void* to, const Count to_counts[],
+               const Displacement displacements[], MPI_Datatype to_type) {
+  if (made.code != MPI_SUCCESS)
+    return made.code;
+  const std::vector<Block> all = blocks(to, size_of(made.communicator), to_counts, displacements, to_type);
+  return remember(made, {from.buffer == MPI_IN_PLACE ? to_type : from.datatype, to_type},
+                  [=](Context& context, const CollectiveScope& scope, RequestRecord& record) LANYARD_REQUIRES(
+                      context_locked) { follow_allgather(context, "MPI_Allgatherv", from, all, scope, record); });
 }
 
-int neighbor_alltoall(int code, const Block& from, const Block& to, MPI_Comm communicator, const MPI_Request* request) {
-  return remember(code, communicator, request,
-                  [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
-                    return Noted{[=, &context](RequestRecord& record) LANYARD_REQUIRES(context_locked) {
-                                   const Neighbourhood near = neighbourhood_of(scope.communicator);
-                                   follow_neighbor_alltoall(
-                                       context, "MPI_Neighbor_alltoall", near,
-                                       equal_blocks(from.buffer, near.destinations.size(), from.count, from.datatype),
-                                       equal_blocks(to.buffer, near.sources.size(), to.count, to.datatype), scope,
-                                       record);
-                                 },
-                                 is_lasting(context, from.datatype) && is_lasting(context, to.datatype)};
-                  });
+int neighbor_alltoall(const Made& made, const Block& from, const Block& to) {
+  return remember(
+      made, {from.datatype, to.datatype},
+      [=](Context& context, const CollectiveScope& scope, RequestRecord& record) LANYARD_REQUIRES(context_locked) {
+        const Neighbourhood near = neighbourhood_of(scope.communicator);
+        follow_neighbor_alltoall(context, "MPI_Neighbor_alltoall", near,
+                                 equal_blocks(from.buffer, near.destinations.size(), from.count, from.datatype),
+                                 equal_blocks(to.buffer, near.sources.size(), to.count, to.datatype), scope, record);
+      });
 }
 
 // `Types`: one datatype, or one for each.
 template <typename Count, typename Displacement, typename Types>
-int neighbor_alltoallv(int code, const char* name, const void* from, const Count from_counts[],
+int neighbor_alltoallv(const Made& made, const char* name, const void* from, const Count from_counts[],
                        const Displacement from_displacements[], Types from_types, const void* to,
-                       const Count to_counts[], const Displacement to_displacements[], Types to_types,
-                       MPI_Comm communicator, const MPI_Request* request) {
-  return remember(code, communicator, request,
-                  [&](Context& context, const CollectiveScope& scope) LANYARD_REQUIRES(context_locked) {
-                    const Neighbourhood near = neighbourhood_of(communicator);
-                    const std::vector<Block> out =
-                        blocks(from, near.destinations.size(), from_counts, from_displacements, from_types);
-                    const std::vector<Block> in =
-                        blocks(to, near.sources.size(), to_counts, to_displacements, to_types);
-                    return Noted{[=, &context](RequestRecord& record) LANYARD_REQUIRES(context_locked) {
-                                   follow_neighbor_alltoall(context, name, near, out, in, scope, record);
-                                 },
-                                 are_lasting(context, out) && are_lasting(context, in)};
-                  });
+                       const Count to_counts[], const Displacement to_displacements[], Types to_types) {
+  if (made.code != MPI_SUCCESS)
+    return made.code;
+  const Neighbourhood near = neighbourhood_of(made.communicator);
+  const std::vector<Block> out = blocks(from, near.destinations.size(), from_counts, from_displacements, from_types);
+  const std::vector<Block> in = blocks(to, near.sources.size(), to_counts, to_displacements, to_types);
+  std::vector<MPI_Datatype> datatypes;
+  for (const std::vector<Block>* side : {&out, &in})
+    for (const Block& block : *side)
+      datatypes.push_back(block.datatype);
+  return remember(made, datatypes,
+                  [=](Context& context, const CollectiveScope& scope, RequestRecord& record) LANYARD_REQUIRES(
+                      context_locked) { follow_neighbor_alltoall(context, name, near, out, in, scope, record); });
 }
 
 #if MPI_VERSION < 4 && !defined(OPEN_MPI)
@@ -252,75 +220,69 @@ LANYARD_MISSING(Neighbor_alltoallw_init)
 extern "C" {
 
 // `of_mpi` begins the names by which the MPI has the calls; `suffix` ends those with large counts.
+#define LANYARD_MADE(call, ...) \
+  { call(__VA_ARGS__, communicator, info, request), communicator, request }
+#define LANYARD_CHECK_TOPOLOGY(name)                                             \
+  if (const int code = check_topology(#name, communicator); code != MPI_SUCCESS) \
+  return code
 #define LANYARD_COLLECTIVES(prefix, of_mpi, suffix, Count, Displacement)                                               \
   int prefix##_Bcast_init##suffix(void* buffer, Count count, MPI_Datatype datatype, int root, MPI_Comm communicator,   \
                                   MPI_Info info, MPI_Request* request) {                                               \
-    return broadcast(of_mpi##_Bcast_init##suffix(buffer, count, datatype, root, communicator, info, request),          \
-                     {buffer, count, datatype}, root, communicator, request);                                          \
+    return broadcast(LANYARD_MADE(of_mpi##_Bcast_init##suffix, buffer, count, datatype, root),                         \
+                     {buffer, count, datatype}, root);                                                                 \
   }                                                                                                                    \
   int prefix##_Allreduce_init##suffix(const void* from, void* to, Count count, MPI_Datatype datatype,                  \
                                       MPI_Op operation, MPI_Comm communicator, MPI_Info info, MPI_Request* request) {  \
-    return allreduce(                                                                                                  \
-        of_mpi##_Allreduce_init##suffix(from, to, count, datatype, operation, communicator, info, request), from,      \
-        {to, count, datatype}, operation, communicator, request);                                                      \
+    return allreduce(LANYARD_MADE(of_mpi##_Allreduce_init##suffix, from, to, count, datatype, operation), from,        \
+                     {to, count, datatype}, operation);                                                                \
   }                                                                                                                    \
   int prefix##_Allgather_init##suffix(const void* from, Count from_count, MPI_Datatype from_type, void* to,            \
                                       Count to_count, MPI_Datatype to_type, MPI_Comm communicator, MPI_Info info,      \
                                       MPI_Request* request) {                                                          \
-    return allgather(of_mpi##_Allgather_init##suffix(from, from_count, from_type, to, to_count, to_type, communicator, \
-                                                     info, request),                                                   \
-                     {const_cast<void*>(from), from_count, from_type}, {to, to_count, to_type}, communicator,          \
-                     request);                                                                                         \
+    return allgather(                                                                                                  \
+        LANYARD_MADE(of_mpi##_Allgather_init##suffix, from, from_count, from_type, to, to_count, to_type),             \
+        {const_cast<void*>(from), from_count, from_type}, {to, to_count, to_type});                                    \
   }                                                                                                                    \
   int prefix##_Allgatherv_init##suffix(const void* from, Count from_count, MPI_Datatype from_type, void* to,           \
                                        const Count to_counts[], const Displacement displacements[],                    \
                                        MPI_Datatype to_type, MPI_Comm communicator, MPI_Info info,                     \
                                        MPI_Request* request) {                                                         \
-    return allgatherv(of_mpi##_Allgatherv_init##suffix(from, from_count, from_type, to, to_counts, displacements,      \
-                                                       to_type, communicator, info, request),                          \
-                      {const_cast<void*>(from), from_count, from_type}, to, to_counts, displacements, to_type,         \
-                      communicator, request);                                                                          \
+    return allgatherv(LANYARD_MADE(of_mpi##_Allgatherv_init##suffix, from, from_count, from_type, to, to_counts,       \
+                                   displacements, to_type),                                                            \
+                      {const_cast<void*>(from), from_count, from_type}, to, to_counts, displacements, to_type);        \
   }                                                                                                                    \
   int prefix##_Neighbor_alltoall_init##suffix(const void* from, Count from_count, MPI_Datatype from_type, void* to,    \
                                               Count to_count, MPI_Datatype to_type, MPI_Comm communicator,             \
                                               MPI_Info info, MPI_Request* request) {                                   \
-    if (const int code = check_topology(#prefix "_Neighbor_alltoall_init" #suffix, communicator); code != MPI_SUCCESS) \
-      return code;                                                                                                     \
-    return neighbor_alltoall(of_mpi##_Neighbor_alltoall_init##suffix(from, from_count, from_type, to, to_count,        \
-                                                                     to_type, communicator, info, request),            \
-                             {const_cast<void*>(from), from_count, from_type}, {to, to_count, to_type}, communicator,  \
-                             request);                                                                                 \
+    LANYARD_CHECK_TOPOLOGY(prefix##_Neighbor_alltoall_init##suffix);                                                   \
+    return neighbor_alltoall(                                                                                          \
+        LANYARD_MADE(of_mpi##_Neighbor_alltoall_init##suffix, from, from_count, from_type, to, to_count, to_type),     \
+        {const_cast<void*>(from), from_count, from_type}, {to, to_count, to_type});                                    \
   }                                                                                                                    \
   int prefix##_Neighbor_alltoallv_init##suffix(                                                                        \
       const void* from, const Count from_counts[], const Displacement from_displacements[], MPI_Datatype from_type,    \
       void* to, const Count to_counts[], const Displacement to_displacements[], MPI_Datatype to_type,                  \
       MPI_Comm communicator, MPI_Info info, MPI_Request* request) {                                                    \
-    if (const int code = check_topology(#prefix "_Neighbor_alltoallv_init" #suffix, communicator);                     \
-        code != MPI_SUCCESS)                                                                                           \
-      return code;                                                                                                     \
-    return neighbor_alltoallv(                                                                                         \
-        of_mpi##_Neighbor_alltoallv_init##suffix(from, from_counts, from_displacements, from_type, to, to_counts,      \
-                                                 to_displacements, to_type, communicator, info, request),              \
-        "MPI_Neighbor_alltoallv", from, from_counts, from_displacements, from_type, to, to_counts, to_displacements,   \
-        to_type, communicator, request);                                                                               \
+    LANYARD_CHECK_TOPOLOGY(prefix##_Neighbor_alltoallv_init##suffix);                                                  \
+    return neighbor_alltoallv(LANYARD_MADE(of_mpi##_Neighbor_alltoallv_init##suffix, from, from_counts,                \
+                                           from_displacements, from_type, to, to_counts, to_displacements, to_type),   \
+                              "MPI_Neighbor_alltoallv", from, from_counts, from_displacements, from_type, to,          \
+                              to_counts, to_displacements, to_type);                                                   \
   }                                                                                                                    \
   int prefix##_Neighbor_alltoallw_init##suffix(                                                                        \
       const void* from, const Count from_counts[], const MPI_Aint from_displacements[],                                \
       const MPI_Datatype from_types[], void* to, const Count to_counts[], const MPI_Aint to_displacements[],           \
       const MPI_Datatype to_types[], MPI_Comm communicator, MPI_Info info, MPI_Request* request) {                     \
-    if (const int code = check_topology(#prefix "_Neighbor_alltoallw_init" #suffix, communicator);                     \
-        code != MPI_SUCCESS)                                                                                           \
-      return code;                                                                                                     \
-    return neighbor_alltoallv(                                                                                         \
-        of_mpi##_Neighbor_alltoallw_init##suffix(from, from_counts, from_displacements, from_types, to, to_counts,     \
-                                                 to_displacements, to_types, communicator, info, request),             \
-        "MPI_Neighbor_alltoallw", from, from_counts, from_displacements, from_types, to, to_counts, to_displacements,  \
-        to_types, communicator, request);                                                                              \
+    LANYARD_CHECK_TOPOLOGY(prefix##_Neighbor_alltoallw_init##suffix);                                                  \
+    return neighbor_alltoallv(LANYARD_MADE(of_mpi##_Neighbor_alltoallw_init##suffix, from, from_counts,                \
+                                           from_displacements, from_types, to, to_counts, to_displacements, to_types), \
+                              "MPI_Neighbor_alltoallw", from, from_counts, from_displacements, from_types, to,         \
+                              to_counts, to_displacements, to_types);                                                  \
   }
 
-#define LANYARD_BARRIER(prefix, of_mpi)                                                        \
-  int prefix##_Barrier_init(MPI_Comm communicator, MPI_Info info, MPI_Request* request) {      \
-    return barrier(of_mpi##_Barrier_init(communicator, info, request), communicator, request); \
+#define LANYARD_BARRIER(prefix, of_mpi)                                                          \
+  int prefix##_Barrier_init(MPI_Comm communicator, MPI_Info info, MPI_Request* request) {        \
+    return barrier({of_mpi##_Barrier_init(communicator, info, request), communicator, request}); \
   }
 
 #if MPI_VERSION >= 4

@@ -16,7 +16,7 @@ using lanyard::api::Context;
 using lanyard::api::ContextLock;
 
 // Counts the child of a constructor that has succeeded. Returns its code.
-int name(int code, MPI_Comm parent, const MPI_Comm* child) {
+int follow(int code, MPI_Comm parent, const MPI_Comm* child) {
   if (code == MPI_SUCCESS)
     lanyard_follow_child(parent, *child);
   return code;
@@ -30,7 +30,7 @@ int free_by(int (*call)(MPI_Comm*), MPI_Comm* communicator) {
   Communicators::Leaving leaving;
   {
     const ContextLock lock(*context);
-    context->requests().settle(handle);
+    context->requests().make_collectives_of(handle);
     leaving = context->communicators().leave(handle);
   }
   const int code = call(communicator);
@@ -61,20 +61,6 @@ void lanyard_follow_group_child(MPI_Comm parent, MPI_Group group, int tag, MPI_C
   context->communicators().add_group(parent, group, tag, child);
 }
 
-int MPI_Comm_dup(MPI_Comm parent, MPI_Comm* child) { return name(PMPI_Comm_dup(parent, child), parent, child); }
-
-int MPI_Comm_dup_with_info(MPI_Comm parent, MPI_Info info, MPI_Comm* child) {
-  return name(PMPI_Comm_dup_with_info(parent, info, child), parent, child);
-}
-
-int MPI_Comm_idup(MPI_Comm parent, MPI_Comm* child, MPI_Request* request) {
-  return name(PMPI_Comm_idup(parent, child, request), parent, child);
-}
-
-int MPI_Comm_create(MPI_Comm parent, MPI_Group group, MPI_Comm* child) {
-  return name(PMPI_Comm_create(parent, group, child), parent, child);
-}
-
 int MPI_Comm_create_group(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm* child) {
   const int code = PMPI_Comm_create_group(parent, group, tag, child);
   if (code == MPI_SUCCESS)
@@ -82,40 +68,35 @@ int MPI_Comm_create_group(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm* c
   return code;
 }
 
-int MPI_Comm_split(MPI_Comm parent, int color, int key, MPI_Comm* child) {
-  return name(PMPI_Comm_split(parent, color, key, child), parent, child);
-}
+// `call`: the arguments by their names.
+#define LANYARD_CONSTRUCTOR(name, parameters, call) \
+  int name parameters { return follow(P##name call, parent, child); }
 
-int MPI_Comm_split_type(MPI_Comm parent, int type, int key, MPI_Info info, MPI_Comm* child) {
-  return name(PMPI_Comm_split_type(parent, type, key, info, child), parent, child);
-}
-
-int MPI_Cart_create(MPI_Comm parent, int dimensions, const int sizes[], const int periods[], int reorder,
-                    MPI_Comm* child) {
-  return name(PMPI_Cart_create(parent, dimensions, sizes, periods, reorder, child), parent, child);
-}
-
-int MPI_Cart_sub(MPI_Comm parent, const int remain[], MPI_Comm* child) {
-  return name(PMPI_Cart_sub(parent, remain, child), parent, child);
-}
-
-int MPI_Graph_create(MPI_Comm parent, int nodes, const int index[], const int edges[], int reorder, MPI_Comm* child) {
-  return name(PMPI_Graph_create(parent, nodes, index, edges, reorder, child), parent, child);
-}
-
-int MPI_Dist_graph_create(MPI_Comm parent, int count, const int sources[], const int degrees[],
-                          const int destinations[], const int weights[], MPI_Info info, int reorder, MPI_Comm* child) {
-  return name(PMPI_Dist_graph_create(parent, count, sources, degrees, destinations, weights, info, reorder, child),
-              parent, child);
-}
-
-int MPI_Dist_graph_create_adjacent(MPI_Comm parent, int indegree, const int sources[], const int source_weights[],
-                                   int outdegree, const int destinations[], const int destination_weights[],
-                                   MPI_Info info, int reorder, MPI_Comm* child) {
-  return name(PMPI_Dist_graph_create_adjacent(parent, indegree, sources, source_weights, outdegree, destinations,
-                                              destination_weights, info, reorder, child),
-              parent, child);
-}
+LANYARD_CONSTRUCTOR(MPI_Comm_dup, (MPI_Comm parent, MPI_Comm* child), (parent, child))
+LANYARD_CONSTRUCTOR(MPI_Comm_dup_with_info, (MPI_Comm parent, MPI_Info info, MPI_Comm* child), (parent, info, child))
+LANYARD_CONSTRUCTOR(MPI_Comm_idup, (MPI_Comm parent, MPI_Comm* child, MPI_Request* request), (parent, child, request))
+LANYARD_CONSTRUCTOR(MPI_Comm_create, (MPI_Comm parent, MPI_Group group, MPI_Comm* child), (parent, group, child))
+LANYARD_CONSTRUCTOR(MPI_Comm_split, (MPI_Comm parent, int color, int key, MPI_Comm* child), (parent, color, key, child))
+LANYARD_CONSTRUCTOR(MPI_Comm_split_type, (MPI_Comm parent, int type, int key, MPI_Info info, MPI_Comm* child),
+                    (parent, type, key, info, child))
+LANYARD_CONSTRUCTOR(MPI_Cart_create,
+                    (MPI_Comm parent, int dimensions, const int sizes[], const int periods[], int reorder,
+                     MPI_Comm* child),
+                    (parent, dimensions, sizes, periods, reorder, child))
+LANYARD_CONSTRUCTOR(MPI_Cart_sub, (MPI_Comm parent, const int remain[], MPI_Comm* child), (parent, remain, child))
+LANYARD_CONSTRUCTOR(MPI_Graph_create,
+                    (MPI_Comm parent, int nodes, const int index[], const int edges[], int reorder, MPI_Comm* child),
+                    (parent, nodes, index, edges, reorder, child))
+LANYARD_CONSTRUCTOR(MPI_Dist_graph_create,
+                    (MPI_Comm parent, int edges, const int sources[], const int degrees[], const int destinations[],
+                     const int weights[], MPI_Info info, int reorder, MPI_Comm* child),
+                    (parent, edges, sources, degrees, destinations, weights, info, reorder, child))
+LANYARD_CONSTRUCTOR(MPI_Dist_graph_create_adjacent,
+                    (MPI_Comm parent, int indegree, const int sources[], const int source_weights[], int outdegree,
+                     const int destinations[], const int destination_weights[], MPI_Info info, int reorder,
+                     MPI_Comm* child),
+                    (parent, indegree, sources, source_weights, outdegree, destinations, destination_weights, info,
+                     reorder, child))
 
 int MPI_Comm_free(MPI_Comm* communicator) { return free_by(PMPI_Comm_free, communicator); }
 

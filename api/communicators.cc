@@ -1,6 +1,5 @@
 #include "api/communicators.h"
 
-#include <atomic>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -12,10 +11,6 @@ namespace {
 constexpr uint64_t kWorldId = 1;
 constexpr uint64_t kSelfId = 2;
 
-// How many names the MPI has deleted, whichever call freed their communicators. It does so in calls that hold no lock
-// of ours, and after MPI_Finalize has taken everything else of ours away.
-constinit std::atomic<uint64_t> deletions{0};
-
 // Two numbers to one, well mixed (the finalizer of splitmix64).
 uint64_t mix(uint64_t a, uint64_t b) {
   uint64_t x = a * 0x9e3779b97f4a7c15u + b;
@@ -25,7 +20,6 @@ uint64_t mix(uint64_t a, uint64_t b) {
 }
 
 int delete_name(MPI_Comm, int, void* value, void*) {
-  deletions.fetch_add(1);
   delete static_cast<CommunicatorName*>(value);
   return MPI_SUCCESS;
 }
@@ -144,13 +138,7 @@ void Communicators::left(MPI_Comm communicator, Leaving leaving, bool freed) {
     refs_.erase(ref);
 }
 
-bool Communicators::is_latest(MPI_Comm communicator) const {
-  return communicator == latest_ && latest_deletions_ == deletions.load();
-}
-
 CommunicatorName& Communicators::of_request(MPI_Comm communicator) {
-  if (is_latest(communicator))
-    return *latest_name_;
   CommunicatorName* name = find(communicator);
   if (name == nullptr)
     name = set(communicator, 0);
@@ -160,9 +148,6 @@ CommunicatorName& Communicators::of_request(MPI_Comm communicator) {
     name->ref.emplace(communicator);
     refs_.insert_or_assign(communicator, *name->ref);
   }
-  latest_ = communicator;
-  latest_name_ = name;
-  latest_deletions_ = deletions.load();
   return *name;
 }
 

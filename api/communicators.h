@@ -79,8 +79,6 @@ class Communicators {
   // A name for the messages of a persistent collective that has been made on it, as if they had a communicator of their
   // own: the same on all processes. 0 where it has none itself.
   uint64_t next_collective(MPI_Comm communicator);
-  // Whether it is the one that was asked for last, and has not been freed since.
-  bool is_latest(MPI_Comm communicator) const;
   // A member's rank in MPI_COMM_WORLD; kUnsupported where it is not there. Requires 0 <= member < the size.
   Result<uint32_t> world_rank(CommunicatorName& name, int member) LANYARD_REQUIRES(context_locked);
 
@@ -98,11 +96,6 @@ class Communicators {
   std::unordered_map<MPI_Comm, uint64_t> unnamed_;  // the places of children among their siblings
   std::map<uint64_t, uint64_t> groups_;  // how often MPI_Comm_create_group made a child of this parent, tag and group
   std::unordered_map<MPI_Comm, CommunicatorRef> refs_;  // by handle, for leave() to find without asking the MPI
-
-  // The communicator of the latest request: programs make many on one. Good while no name has been deleted since.
-  MPI_Comm latest_ = MPI_COMM_NULL;
-  CommunicatorName* latest_name_ = nullptr;
-  uint64_t latest_deletions_ = 0;
 };
 
 }  // namespace lanyard::api

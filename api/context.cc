@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <thread>
 
 #include "api/backends.h"
 #include "api/blocking_call.h"
 #include "api/followed_calls.h"
-#include "api/foreign_mpi.h"
 #include "api/match_call.h"
 #include "api/queue.h"
 #include "api/stall_inquiry.h"
@@ -63,10 +64,45 @@ JobSecret share_secret(MPI_Comm communicator, uint32_t rank) {
   return secret;
 }
 
+#if defined(OPEN_MPI)
+constexpr const char* kOwn = "openmpi";
+constexpr const char* kOther = "mpich";
+constexpr std::string_view kForeign[] = {"MPICH", "MVAPICH", "Intel(R) MPI"};
+#else
+constexpr const char* kOwn = "mpich";
+constexpr const char* kOther = "openmpi";
+constexpr std::string_view kForeign[] = {"Open MPI", "Spectrum MPI"};
+#endif
+
+// Of every MPI's: another than this one's header speaks of writes it.
+constexpr size_t kLongestVersion = 16'384;
+
+bool is_foreign_mpi(std::string_view library_version) {
+  for (const std::string_view name : kForeign)
+    if (library_version.find(name) != std::string_view::npos)
+      return true;
+  return false;
+}
+
+// Ends the process where the program's MPI is another than the one that this library is compiled for, whose handles
+// mean nothing there, and names the library to link. Takes no handle, and so comes before all that does.
+void refuse_foreign_mpi() {
+  char version[kLongestVersion] = {};
+  int length = 0;
+  if (PMPI_Get_library_version(version, &length) != MPI_SUCCESS || !is_foreign_mpi(version))
+    return;
+  std::string_view line = version;
+  line = line.substr(0, line.find('\n'));
+  std::fprintf(stderr, "lanyard: this is liblanyard-%s, and the program's MPI is %.*s: link lanyard-%s in its place\n",
+               kOwn, static_cast<int>(line.size()), line.data(), kOther);
+  std::abort();
+}
+
 }  // namespace
 
 Context* Context::get() { return the_context; }
 void Context::open() {
+  refuse_foreign_mpi();
   the_context = new Context;
   // Deleted last, as it is set first. Whatever its callback does the MPI still does for it.
   const auto on_delete = [](MPI_Comm, int, void*, void*) {
@@ -305,7 +341,6 @@ extern "C" {
 void lanyard_follow_init(void) {
   if (lanyard::api::Context::get() != nullptr)
     return;
-  lanyard::api::refuse_foreign_mpi();
   lanyard::api::Context::open();
 }
 

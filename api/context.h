@@ -13,9 +13,7 @@
 #include "api/communicators.h"
 #include "api/context_lock.h"
 #include "api/control_thread.h"
-#include "api/datatype.h"
 #include "api/errors.h"
-#include "api/kernel_watch.h"
 #include "api/request_table.h"
 #include "api/settings.h"
 #include "gpu/device/backend.h"
@@ -77,7 +75,6 @@ class Context {
   const Status& gpu_status() const { return gpu_status_; }
   Errors& errors() { return errors_; }
   Communicators& communicators() LANYARD_REQUIRES(context_locked) { return communicators_; }
-  Datatypes& datatypes() LANYARD_REQUIRES(context_locked) { return datatypes_; }
   RequestTable& requests() LANYARD_REQUIRES(context_locked) { return requests_; }
   nic::Nic& nic() { return *nic_; }
   core::Endpoint& endpoint() LANYARD_REQUIRES(context_locked) { return *endpoint_; }
@@ -93,7 +90,6 @@ class Context {
   // What is being found out for some of them.
   std::vector<StallInquiry*>& inquiries() LANYARD_REQUIRES(context_locked) { return inquiries_; }
   uint64_t next_question() LANYARD_REQUIRES(context_locked) { return ++questions_; }
-  KernelWatch& kernel_watch() LANYARD_REQUIRES(context_locked) { return kernel_watch_; }
   // Memory that somebody else's card may yet write to, though what it was for has been freed: goes with the card.
   void keep(std::shared_ptr<gpu::Packing> memory) LANYARD_REQUIRES(context_locked) {
     if (memory != nullptr)
@@ -115,7 +111,6 @@ class Context {
   std::mutex lock_;
   Errors errors_;
   Communicators communicators_;
-  Datatypes datatypes_;
   Settings settings_;
   uint32_t rank_ = 0;
   uint32_t size_ = 1;
@@ -130,11 +125,10 @@ class Context {
   std::unique_ptr<NicHelper> helper_;
   std::unique_ptr<core::ControlPlane> plane_;
   ControlThread control_thread_{*this};
-  RequestTable requests_{*this};
+  RequestTable requests_;
   std::vector<BlockingCall*> blocking_calls_;
   std::vector<StallInquiry*> inquiries_;
   uint64_t questions_ = 0;
-  KernelWatch kernel_watch_;
   std::list<std::unique_ptr<MatchCall>> match_calls_;
   std::vector<std::unique_ptr<lanyard_queue>> queues_;
   std::vector<core::Request*> scratch_;

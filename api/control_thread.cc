@@ -9,6 +9,7 @@
 
 #include "api/blocking_call.h"
 #include "api/context.h"
+#include "api/queue.h"
 #include "transport/base/futex.h"
 #include "transport/base/service_thread.h"
 
@@ -78,7 +79,7 @@ void ControlThread::run() {
         context_.plane().notice();
       context_.plane().progress();
       pending = !called_ || context_.plane().pending();
-      context_.kernel_watch().look(context_);
+      watch_kernels(context_);
       for (BlockingCall* call : context_.blocking_calls())
         unsaid_ += call->watch();
     }

@@ -1,10 +1,10 @@
-// What the buffer of a request is: one run of bytes in memory order, or bytes with gaps between them.
+// What the buffer of a request is, by what the MPI says of how its datatype was made: one run of bytes in memory order,
+// or bytes with gaps between them.
 #ifndef LANYARD_API_DATATYPE_H_
 #define LANYARD_API_DATATYPE_H_
 
 #include <mpi.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -19,30 +19,12 @@ struct Elements {
   std::shared_ptr<const gpu::Layout> layout{};  // where they have gaps, or another order than in memory
 };
 
-// `count` elements. kUnsupported where the datatype cannot be followed (type_map.h).
+// `count` elements. kUnsupported for a combiner that is not followed, and what is made of too many irregular blocks;
+// the message names it and says what to do. Calls the MPI, and needs nothing of the datatype afterwards.
 Result<Elements> elements_of(MPI_Datatype datatype, uint64_t count);
 
-// The same, remembering the MPI's own datatypes, whose handles never come to mean another. Threads: one at a time.
-class Datatypes {
- public:
-  Result<Elements> elements_of(MPI_Datatype datatype, uint64_t count);
-  // Whether it is one of those that are remembered.
-  bool knows(MPI_Datatype datatype) const {
-    for (const Known& known : known_)
-      if (known.datatype == datatype)
-        return true;
-    return false;
-  }
-
- private:
-  struct Known {
-    MPI_Datatype datatype = MPI_DATATYPE_NULL;
-    uint64_t bytes = 0;
-  };
-
-  std::array<Known, 4> known_{};
-  size_t next_ = 0;
-};
+// Whether it is one of the MPI's own.
+bool is_named(MPI_Datatype datatype);
 
 }  // namespace lanyard::api
 

@@ -1,5 +1,3 @@
-#include "api/host_stream.h"
-
 #include <new>
 #include <optional>
 #include <string>
@@ -21,7 +19,7 @@ std::string describe(Context& context, const lanyard_host_stream& stream)
     LANYARD_REQUIRES(lanyard::api::context_locked) {
   for (const auto& queue : context.queues())
     if (queue->host_stream == &stream && queue->core != nullptr)
-      return lanyard::api::describe_queue(context, *queue).text;
+      return lanyard::api::describe_queue(*queue).text;
   return "the stream has no queue";
 }
 

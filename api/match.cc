@@ -1,13 +1,20 @@
 #include <sched.h>
 
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "api/blocking_call.h"
 #include "api/collective.h"
 #include "api/context.h"
 #include "api/match_call.h"
-#include "api/request_info.h"
-#include "api/staging.h"
+#include "gpu/packing.h"
+#include "transport/core/exchange_sets.h"
 
 namespace lanyard::api {
 
@@ -99,6 +106,94 @@ Collected collect(Context& context, int count, MPI_Request requests[], bool resu
   for (RequestRecord* record : result.records)
     record->in_call = false;
   return result;
+}
+
+// Fresh pages cost nothing until they are used.
+Result<std::shared_ptr<gpu::Packing>> host_packing(std::shared_ptr<const gpu::Layout> layout, void* memory) {
+  auto packing = std::make_shared<gpu::Packing>();
+  packing->packed = {static_cast<std::byte*>(std::calloc(layout->bytes(), 1)), std::free};
+  if (packing->packed == nullptr)
+    return Status(Code::kExhausted, "no memory for the " + std::to_string(layout->bytes()) +
+                                        " bytes that a request with gaps is packed into");
+  packing->layout = std::move(layout);
+  packing->memory = memory;
+  return packing;
+}
+
+// Gives the record's core request the packed memory that is transferred in place of its buffer, where that has gaps and
+// it has none yet. kExhausted: no memory; else as Backend::make_packing(). Requires a core request that is not
+// matching.
+Status give_packing(Context& context, RequestRecord& record) LANYARD_REQUIRES(context_locked) {
+  core::Transfer& transfer = record.core->transfer;
+  if (record.layout == nullptr || transfer.packing != nullptr || transfer.peer == core::kNobody)
+    return {};
+  const gpu::Layout& layout = *record.layout;
+  const auto begin = reinterpret_cast<uintptr_t>(record.transfer.buffer) + static_cast<uintptr_t>(layout.lowest());
+  int on = DeviceMemory::kHost;
+  if (context.gpus() != nullptr) {
+    const Result<int> device = context.gpus()->memory().device_of(
+        reinterpret_cast<const void*>(begin), static_cast<uint64_t>(layout.highest() - layout.lowest()));
+    if (!device.ok())
+      return device.status();
+    on = device.value();
+  }
+  Result<std::shared_ptr<gpu::Packing>> packing =
+      on == DeviceMemory::kHost ? host_packing(record.layout, record.transfer.buffer)
+                                : context.gpus()->make_packing(record.layout, record.transfer.buffer, on);
+  if (!packing.ok())
+    return packing.status();
+  transfer.buffer = packing.value()->packed.get();
+  transfer.packing = std::move(packing.value());
+  return {};
+}
+
+// The requests of one name: those that name no set, and those of the two.
+using Named = std::array<std::vector<RequestRecord*>, 3>;
+
+Named::value_type& of_set(Named& named, const std::string& set) {
+  return set.empty() ? named[2] : named[set == "0" ? 0 : 1];
+}
+
+// Makes one exchange of them, of one set or of two, or notes why not.
+void make_exchange(Context& context, const std::string& name, const std::vector<RequestRecord*>& first,
+                   const std::vector<RequestRecord*>& second) LANYARD_REQUIRES(context_locked) {
+  std::optional<std::string> obstacle = core::obstacle_to_exchanges(context.nic().caps());
+  const auto requests_of = [](const std::vector<RequestRecord*>& records) {
+    std::vector<core::Request*> requests;
+    for (const RequestRecord* record : records)
+      requests.push_back(record->core);
+    return requests;
+  };
+  if (!obstacle) {
+    const Status status = context.endpoint().make_exchange(name, requests_of(first), requests_of(second));
+    if (!status.ok())
+      obstacle = status.message();
+  }
+  for (const std::vector<RequestRecord*>* records : {&first, &second})
+    for (RequestRecord* record : *records)
+      record->exchange_obstacle = obstacle.value_or("");
+}
+
+// Makes exchanges of those requests of a matching call whose matches have not begun, by the names in their hints; or
+// leaves it, and notes why. Requires their core's requests.
+void make_exchanges(Context& context, const std::vector<RequestRecord*>& records) LANYARD_REQUIRES(context_locked) {
+  std::map<std::string, Named> named;
+  for (RequestRecord* record : records)
+    if (!record->exchange.empty() && record->core->exchange == nullptr &&
+        record->core->state == core::Request::State::kFresh)
+      of_set(named[record->exchange], record->exchange_set).push_back(record);
+  for (const auto& [name, sets] : named) {
+    const bool two = !sets[0].empty() && !sets[1].empty();
+    for (size_t which : {0, 1})
+      for (RequestRecord* record : sets[which])
+        record->set_obstacle = two ? "" : "no request of the other set was given to the same matching function";
+    if (two)
+      make_exchange(context, name, sets[0], sets[1]);
+    else if (const auto& only = sets[sets[0].empty() ? 1 : 0]; !only.empty())
+      make_exchange(context, name, only, {});
+    if (!sets[2].empty())
+      make_exchange(context, name, sets[2], {});
+  }
 }
 
 // Requires fit records. What keeps one from starting becomes its match_error.

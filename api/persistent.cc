@@ -5,13 +5,13 @@
 
 #include <chrono>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "api/context.h"
 #include "api/collective.h"
 #include "api/followed_calls.h"
 #include "api/match_call.h"
-#include "api/request_arguments.h"
 #include "api/watched_handles.h"
 #include "transport/base/check.h"
 
@@ -30,14 +30,24 @@ int remember(int code, const RequestArguments& arguments, const MPI_Request* req
   if (code != MPI_SUCCESS || context == nullptr)
     return code;
   const ContextLock lock(*context);
-  // Nearly all requests are of a datatype of the MPI's own and of the communicator of the one before. Whoever frees
-  // that comes by settle().
-  if (context->datatypes().knows(arguments.datatype) && context->communicators().is_latest(arguments.communicator))
-    context->requests().note(*request, arguments);
-  else
-    resolve(*context, arguments, context->requests().insert(*request));
+  resolve(*context, arguments, context->requests().insert(*request));
   return code;
 }
+
+#if MPI_VERSION >= 4
+// Partitioned requests cannot be matched: remembered, so that a matching call which is given one says what it is.
+int remember_partitioned(int code, MPI_Comm communicator, const MPI_Request* request, const char* name) {
+  Context* context = Context::get();
+  if (code != MPI_SUCCESS || context == nullptr)
+    return code;
+  const ContextLock lock(*context);
+  RequestRecord& record = context->requests().insert(*request);
+  record.communicator = *context->communicators().of_request(communicator).ref;
+  record.refuse(MPI_ERR_UNSUPPORTED_OPERATION, std::string("a request of ") + name +
+                                                   " cannot be matched: partitioned communication is the MPI's alone");
+  return code;
+}
+#endif
 
 // So that nothing that the peers match after they have heard of this rank by other ways meets the match that was
 // withdrawn. For so long in all, however many of them do not listen.
@@ -84,16 +94,16 @@ lanyard::Status free_parts(Context& context, RequestRecord& record, std::set<uin
   return {};
 }
 
-bool forget_noted(Context& context, MPI_Request request) {
+bool forget_unmatched(Context& context, MPI_Request request) {
   const ContextLock lock(context);
-  return context.requests().forget_noted(request);
+  return context.requests().erase_unwatched(request);
 }
 
 [[gnu::noinline]] int free_watched(MPI_Request* request) {
   Context* context = Context::get();
   if (context == nullptr)
     return PMPI_Request_free(request);
-  if (forget_noted(*context, *request))
+  if (forget_unmatched(*context, *request))
     return PMPI_Request_free(request);
   MPI_Comm communicator = MPI_COMM_WORLD;
   lanyard::Status status;
@@ -147,6 +157,16 @@ LANYARD_REQUEST_INIT(MPI_Ssend_init_c, LANYARD_SEND, const void*, MPI_Count)
 LANYARD_REQUEST_INIT(MPI_Rsend_init_c, LANYARD_READY_SEND, const void*, MPI_Count)
 LANYARD_REQUEST_INIT(MPI_Bsend_init_c, LANYARD_BUFFERED_SEND, const void*, MPI_Count)
 LANYARD_REQUEST_INIT(MPI_Recv_init_c, LANYARD_RECEIVE, void*, MPI_Count)
+
+#define LANYARD_PARTITIONED_INIT(name, buffer_type)                                                                   \
+  int name(buffer_type buffer, int partitions, MPI_Count count, MPI_Datatype datatype, int peer, int tag,             \
+           MPI_Comm communicator, MPI_Info info, MPI_Request* request) {                                              \
+    return remember_partitioned(P##name(buffer, partitions, count, datatype, peer, tag, communicator, info, request), \
+                                communicator, request, #name);                                                        \
+  }
+
+LANYARD_PARTITIONED_INIT(MPI_Psend_init, const void*)
+LANYARD_PARTITIONED_INIT(MPI_Precv_init, void*)
 #endif
 
 void lanyard_follow_request(lanyard_request_kind kind, const void* buffer, int count, MPI_Datatype datatype, int peer,

@@ -2,16 +2,32 @@
 #ifndef LANYARD_API_QUEUE_H_
 #define LANYARD_API_QUEUE_H_
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "api/context.h"
-#include "api/host_stream.h"
+#include <lanyard/lanyard.h>
 #include <lanyard/lanyard_device.h>
+#include "gpu/host/host_stream.h"
 #include "gpu/stream.h"
 #include "transport/core/queue.h"
+
+// The object behind MPIX_Host_stream.
+struct lanyard_host_stream {
+  static constexpr uint64_t kAlive =
+      0x4c616e7961726401;  // tells a stream from other memory, not from one that was freed
+
+  uint64_t alive = kAlive;
+  std::atomic<bool> has_queue{false};
+  lanyard::gpu::HostStream stream;
+
+  static bool valid(MPIX_Host_stream stream) { return stream != nullptr && stream->alive == kAlive; }
+};
 
 struct lanyard_queue {
   lanyard_queue() = default;
@@ -27,6 +43,13 @@ struct lanyard_queue {
     std::vector<lanyard::core::Request*> requests;
   };
   std::vector<Set> sets;
+  // Which item of the stream is a kernel at its head, and since when it has been seen there: a stream keeps no time
+  // itself, which would cost every kernel a look at the clock.
+  struct Kernel {
+    uint64_t item;
+    std::chrono::steady_clock::time_point since;
+  };
+  std::optional<Kernel> kernel;
   // Before the stream that it is on.
   std::unique_ptr<lanyard::core::Queue> core;
 
@@ -47,6 +70,9 @@ struct lanyard_queue {
 };
 
 namespace lanyard::api {
+
+// Looks at the head of every queue's stream (lanyard_queue::kernel). Called every so often.
+void watch_kernels(Context& context) LANYARD_REQUIRES(context_locked);
 
 // The queue of that name, or null. In line: every call asks.
 inline lanyard_queue* find_queue(Context& context, MPIX_Queue queue) LANYARD_REQUIRES(context_locked) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "api/type_map.h"
+#include "api/datatype.h"
 
 namespace lanyard::api {
 

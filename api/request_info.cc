@@ -1,8 +1,6 @@
 // Hints on persistent requests, and what is in force: MPIX_Request_set_info, MPIX_Request_get_info.
 #include <mpi.h>
 
-#include <array>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,7 +9,6 @@
 #include "api/collective.h"
 #include "api/context.h"
 #include "api/match_call.h"
-#include "api/request_info.h"
 #include "transport/core/exchange.h"
 #include "transport/core/strategy.h"
 
@@ -148,33 +145,6 @@ std::string why_too_late(const RequestRecord& record) {
   return "";
 }
 
-// The requests of one name: those that name no set, and those of the two.
-using Named = std::array<std::vector<RequestRecord*>, 3>;
-
-Named::value_type& of_set(Named& named, const std::string& set) {
-  return set.empty() ? named[2] : named[set == "0" ? 0 : 1];
-}
-
-// Makes one exchange of them, of one set or of two, or notes why not.
-void make_exchange(Context& context, const std::string& name, const std::vector<RequestRecord*>& first,
-                   const std::vector<RequestRecord*>& second) LANYARD_REQUIRES(context_locked) {
-  std::optional<std::string> obstacle = core::obstacle_to_exchanges(context.nic().caps());
-  const auto requests_of = [](const std::vector<RequestRecord*>& records) {
-    std::vector<core::Request*> requests;
-    for (const RequestRecord* record : records)
-      requests.push_back(record->core);
-    return requests;
-  };
-  if (!obstacle) {
-    const Status status = context.endpoint().make_exchange(name, requests_of(first), requests_of(second));
-    if (!status.ok())
-      obstacle = status.message();
-  }
-  for (const std::vector<RequestRecord*>* records : {&first, &second})
-    for (RequestRecord* record : *records)
-      record->exchange_obstacle = obstacle.value_or("");
-}
-
 // The value of a hint; nothing where the info lacks it.
 int value_of(MPI_Info info, const char* key, std::optional<std::string>& value) {
   std::vector<char> text(MPI_MAX_INFO_VAL + 1);
@@ -186,26 +156,6 @@ int value_of(MPI_Info info, const char* key, std::optional<std::string>& value) 
 }
 
 }  // namespace
-
-void make_exchanges(Context& context, const std::vector<RequestRecord*>& records) {
-  std::map<std::string, Named> named;
-  for (RequestRecord* record : records)
-    if (!record->exchange.empty() && record->core->exchange == nullptr &&
-        record->core->state == core::Request::State::kFresh)
-      of_set(named[record->exchange], record->exchange_set).push_back(record);
-  for (const auto& [name, sets] : named) {
-    const bool two = !sets[0].empty() && !sets[1].empty();
-    for (size_t which : {0, 1})
-      for (RequestRecord* record : sets[which])
-        record->set_obstacle = two ? "" : "no request of the other set was given to the same matching function";
-    if (two)
-      make_exchange(context, name, sets[0], sets[1]);
-    else if (const auto& only = sets[sets[0].empty() ? 1 : 0]; !only.empty())
-      make_exchange(context, name, only, {});
-    if (!sets[2].empty())
-      make_exchange(context, name, sets[2], {});
-  }
-}
 
 }  // namespace lanyard::api
 

@@ -1,140 +1,126 @@
 #include "api/request_table.h"
 
-#include <algorithm>
+#include <string>
 #include <utility>
 
+#include "api/context.h"
+#include "api/datatype.h"
 #include "api/watched_handles.h"
 
 namespace lanyard::api {
 
+using core::Transfer;
+
+namespace {
+
+int core_peer(int peer) {
+  if (peer == MPI_PROC_NULL)
+    return core::kNobody;
+  return peer == MPI_ANY_SOURCE ? core::kAnySource : peer;
+}
+
+// Of a communicator without a name.
+const char* why_not_followed(MPI_Comm communicator) {
+  int inter = 0;
+  PMPI_Comm_test_inter(communicator, &inter);
+  return inter ? "requests of an inter-communicator cannot be matched"
+               : "Lanyard follows communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one "
+                 "(of MPI_Intercomm_merge, MPI_Comm_spawn, MPI_Comm_accept, or a session)";
+}
+
+}  // namespace
+
+void resolve(Context& context, const RequestArguments& arguments, RequestRecord& record) {
+  Communicators& communicators = context.communicators();
+  CommunicatorName& name = communicators.of_request(arguments.communicator);
+  record.communicator = *name.ref;
+  Transfer& transfer = record.transfer;
+  transfer.direction = arguments.kind == LANYARD_RECEIVE ? core::Direction::kReceive : core::Direction::kSend;
+  transfer.ready = arguments.kind == LANYARD_READY_SEND;
+  transfer.tag = arguments.tag == MPI_ANY_TAG ? core::kAnyTag : arguments.tag;
+  transfer.peer = core_peer(arguments.peer);
+  transfer.rank = name.rank;
+  const Result<Elements> elements = elements_of(arguments.datatype, static_cast<uint64_t>(arguments.count));
+  if (elements.ok()) {
+    transfer.bytes = elements.value().bytes;
+    // From MPI_BOTTOM an offset is an address.
+    transfer.buffer = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(arguments.buffer) +
+                                              static_cast<uintptr_t>(elements.value().offset));
+    record.layout = elements.value().layout;
+  }
+  if (arguments.kind == LANYARD_BUFFERED_SEND)
+    return record.refuse(MPI_ERR_UNSUPPORTED_OPERATION, "buffered sends cannot be matched");
+  if (transfer.peer == core::kNobody)
+    return;  // nothing moves, whatever its type and communicator
+  if (!elements.ok())
+    return record.refuse(MPI_ERR_UNSUPPORTED_OPERATION, elements.status().message());
+  if (name.id == 0)
+    return record.refuse(MPI_ERR_UNSUPPORTED_OPERATION, why_not_followed(arguments.communicator));
+  transfer.communicator = name.id;
+  if (transfer.peer < 0)
+    return;
+  if (transfer.peer >= name.size)
+    return record.refuse(MPI_ERR_RANK, "the communicator has no rank " + std::to_string(transfer.peer));
+  const Result<uint32_t> nic = communicators.world_rank(name, transfer.peer);
+  if (!nic.ok())
+    return record.refuse(MPI_ERR_UNSUPPORTED_OPERATION, nic.status().message());
+  transfer.peer_nic = nic.value();
+}
+
 constinit WatchedHandles watched;
 constinit WatchedHandles watched_by_free;
 
-void RequestTable::note(MPI_Request handle, const RequestArguments& arguments) {
-  Slot& slot = take(handle);
-  slot.arguments = arguments;
-  add_note(slot);
+namespace {
+
+void make(RequestRecord& record) {
+  if (const auto make_collective = std::exchange(record.make_collective, nullptr))
+    make_collective(record);
 }
 
-void RequestTable::note(MPI_Request handle, MPI_Comm communicator, Making making) {
-  Slot& slot = take(handle);
-  slot.arguments.communicator = communicator;
-  slot.making = std::move(making);
-  add_note(slot);
+}  // namespace
+
+RequestRecord* RequestTable::find(MPI_Request handle) {
+  const auto found = records_.find(handle);
+  if (found == records_.end())
+    return nullptr;
+  make(found->second);
+  return &found->second;
 }
 
-RequestRecord& RequestTable::insert(MPI_Request handle) { return record_for(take(handle)); }
-
-void RequestTable::settle(MPI_Comm communicator) {
-  while (!noted_.empty())
-    settle(*slot_of(noted_.back()));
-  // Backwards: the last one takes the place of one that is settled.
-  for (size_t i = noted_collectives_.size(); i-- > 0;)
-    if (Slot& slot = *slot_of(noted_collectives_[i]); slot.arguments.communicator == communicator)
-      settle(slot);
+RequestRecord& RequestTable::insert(MPI_Request handle) {
+  erase(handle);
+  watched_by_free.add(handle);
+  return records_[handle];
 }
 
 void RequestTable::erase(MPI_Request handle) {
-  Slot* slot = slot_of(handle);
-  if (slot == nullptr)
+  const auto found = records_.find(handle);
+  if (found == records_.end())
     return;
   watched_by_free.remove(handle);
-  give(*slot);
-  slot->state = State::kErased;
-  --count_;
+  if (found->second.is_watched)
+    watched.remove(handle);
+  records_.erase(found);
+}
+
+bool RequestTable::erase_unwatched(MPI_Request handle) {
+  const auto found = records_.find(handle);
+  if (found == records_.end() || found->second.is_watched)
+    return false;
+  erase(handle);
+  return true;
+}
+
+void RequestTable::make_collectives_of(MPI_Comm communicator) {
+  for (auto& [handle, record] : records_)
+    if (record.collective_over == communicator)
+      make(record);
 }
 
 void RequestTable::watch(MPI_Request handle) {
   RequestRecord& record = *find(handle);
-  if (record.is_watched)
-    return;
-  record.is_watched = true;
-  watched.add(handle);
-}
-
-RequestTable::Slot& RequestTable::take(MPI_Request handle) {
-  if (Slot* old = slot_of(handle)) {
-    give(*old);
-    return *old;
-  }
-  if (2 * (dirty_ + 1) > slots_.size())
-    rehash(std::max(kFirstSlots, 4 * (count_ + 1)));
-  size_t i = hash(handle);
-  while (slots_[i & mask_].state == State::kUsed)
-    ++i;
-  Slot& slot = slots_[i & mask_];
-  dirty_ += slot.state == State::kFree ? 1 : 0;
-  ++count_;
-  slot.handle = handle;
-  slot.state = State::kUsed;
-  watched_by_free.add(handle);
-  return slot;
-}
-
-void RequestTable::add_note(Slot& slot) {
-  std::vector<MPI_Request>& notes = notes_like(slot);
-  slot.noted_at = static_cast<uint32_t>(notes.size());
-  notes.push_back(slot.handle);
-}
-
-// The last one takes its place.
-void RequestTable::unnote(Slot& slot) {
-  std::vector<MPI_Request>& notes = notes_like(slot);
-  if (slot.noted_at + 1 != notes.size()) {
-    notes[slot.noted_at] = notes.back();
-    slot_of(notes.back())->noted_at = slot.noted_at;
-  }
-  notes.pop_back();
-}
-
-void RequestTable::give(Slot& slot) {
-  if (slot.record == nullptr) {
-    unnote(slot);
-    if (slot.making != nullptr)
-      slot.making = nullptr;
-    return;
-  }
-  if (slot.record->is_watched)
-    watched.remove(slot.handle);
-  *slot.record = RequestRecord();
-  spare_.push_back(std::exchange(slot.record, nullptr));
-}
-
-RequestRecord& RequestTable::record_for(Slot& slot) {
-  if (spare_.empty())
-    spare_.push_back(&records_.emplace_back());
-  slot.record = spare_.back();
-  spare_.pop_back();
-  return *slot.record;
-}
-
-RequestRecord& RequestTable::settle(Slot& slot) {
-  unnote(slot);
-  RequestRecord& record = record_for(slot);
-  if (const Making making = std::exchange(slot.making, nullptr))
-    making(record);
-  else
-    resolve(context_, slot.arguments, record);
-  return record;
-}
-
-void RequestTable::rehash(size_t size) {
-  size_t power = kFirstSlots;
-  while (power < size)
-    power *= 2;
-  std::vector<Slot> old(power);
-  old.swap(slots_);
-  mask_ = power - 1;
-  shift_ = 64 - std::countr_zero(power);
-  dirty_ = count_;
-  for (Slot& slot : old) {
-    if (slot.state != State::kUsed)
-      continue;
-    size_t i = hash(slot.handle);
-    while (slots_[i & mask_].state == State::kUsed)
-      ++i;
-    slots_[i & mask_] = std::move(slot);
-  }
+  if (!std::exchange(record.is_watched, true))
+    watched.add(handle);
 }
 
 }  // namespace lanyard::api

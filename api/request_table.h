@@ -1,31 +1,33 @@
-// RequestTable: what Lanyard knows of each persistent request, found by the MPI's own handle in constant time.
-//
-// Most persistent requests of a program that has Lanyard linked are never given to it. So MPI's own call only notes its
-// arguments; what they come to is made out when somebody looks for the request, or before what they name is freed. Of a
-// collective, whose record has a part for each message, what is noted is how to make that.
+// RequestTable: what Lanyard knows of each persistent request, found by the MPI's own handle.
 #ifndef LANYARD_API_REQUEST_TABLE_H_
 #define LANYARD_API_REQUEST_TABLE_H_
 
 #include <mpi.h>
 
-#include <algorithm>
-#include <bit>
-#include <cstdint>
-#include <cstring>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
+#include <unordered_map>
 
 #include "api/communicators.h"
-#include "api/request_arguments.h"
+#include "api/followed_calls.h"
 #include "gpu/layout.h"
 #include "transport/core/request.h"
 
 namespace lanyard::api {
 
 struct Collective;
+
+// What a persistent request was made with, as the program gave it.
+struct RequestArguments {
+  lanyard_request_kind kind;
+  int peer;
+  int tag;
+  const void* buffer;
+  MPI_Count count;
+  MPI_Datatype datatype;
+  MPI_Comm communicator;
+};
 
 // A request as its MPI_*_init made it, and the core's request from the first matching on.
 struct RequestRecord {
@@ -41,10 +43,14 @@ struct RequestRecord {
 
   core::Request* core = nullptr;
   std::shared_ptr<Collective> collective;  // of a persistent collective, in place of `transfer` and `core`
-  bool gave_up = false;                    // a blocking call stopped waiting for its match, and may be repeated
-  bool in_imatch = false;                  // a match request is out for it, or a blocking call matches it
-  bool is_watched = false;                 // among the WatchedHandles
-  bool in_call = false;                    // scratch: seen in the call being checked
+  // Fills in `collective`, which has a part for each message, once somebody looks for the request: most collectives of
+  // a program that has Lanyard linked are never given to it.
+  std::function<void(RequestRecord&)> make_collective;
+  MPI_Comm collective_over = MPI_COMM_NULL;  // may not be freed before that
+  bool gave_up = false;                      // a blocking call stopped waiting for its match, and may be repeated
+  bool in_imatch = false;                    // a match request is out for it, or a blocking call matches it
+  bool is_watched = false;                   // among the WatchedHandles
+  bool in_call = false;                      // scratch: seen in the call being checked
 
   bool matched() const {
     return collective == nullptr ? core != nullptr && core->matched() : is_each_member(&RequestRecord::matched);
@@ -59,102 +65,37 @@ struct RequestRecord {
                                  : is_any_member(&RequestRecord::busy);
   }
 
+  void refuse(int error_class, const std::string& why) {
+    unusable_class = error_class;
+    unusable = why;
+  }
+
  private:
   bool is_each_member(bool (RequestRecord::*is)() const) const;
   bool is_any_member(bool (RequestRecord::*is)() const) const;
 };
 
-// An open-addressing hash table: lookups on the enqueue path cost the same however many requests live. Its memory is
-// used again, so that a request that comes and goes allocates nothing.
+// What the arguments come to, in an empty record; or why the request cannot be matched. Asks the MPI, so neither the
+// datatype nor the communicator may have been freed.
+void resolve(Context& context, const RequestArguments& arguments, RequestRecord& record)
+    LANYARD_REQUIRES(context_locked);
+
 class RequestTable {
  public:
-  explicit RequestTable(Context& context) : context_(context), slots_(kFirstSlots) {}
-
-  // Null for a request that is neither noted nor has a record. The record is valid until it is erased.
-  RequestRecord* find(MPI_Request handle) LANYARD_REQUIRES(context_locked) {
-    Slot* slot = slot_of(handle);
-    if (slot == nullptr)
-      return nullptr;
-    return slot->record != nullptr ? slot->record : &settle(*slot);
-  }
-  // Remembers this handle, in place of one that the MPI has used before, for a find() that asks for its record: until
-  // settle(), neither datatype nor communicator may be freed.
-  void note(MPI_Request handle, const RequestArguments& arguments);
-  // The same of a collective: `making` fills in its empty record.
-  using Making = std::function<void(RequestRecord&)>;
-  void note(MPI_Request handle, MPI_Comm communicator, Making making);
-  // Forgets it where it is noted and no more; returns whether it was.
-  bool forget_noted(MPI_Request handle) {
-    const Slot* slot = slot_of(handle);
-    if (slot == nullptr || slot->record != nullptr)
-      return false;
-    erase(handle);
-    return true;
-  }
-  // Before a communicator is freed: makes the records that ask the MPI about it. Of collectives those of this one
-  // alone, as a record has a part for each process; of all others all, as to tell them apart would take as long.
-  void settle(MPI_Comm communicator) LANYARD_REQUIRES(context_locked);
+  // Null for a request that has no record. The record is valid until it is erased.
+  RequestRecord* find(MPI_Request handle);
   // An empty record for this handle, in place of one that the MPI has used before.
   RequestRecord& insert(MPI_Request handle);
   void erase(MPI_Request handle);
+  // Erases it unless it was given to a matching function; returns whether it was not.
+  bool erase_unwatched(MPI_Request handle);
+  // Before a communicator is freed: makes the collectives that will ask the MPI about it.
+  void make_collectives_of(MPI_Comm communicator);
   // From now on MPI's own calls on it are looked at. Requires a record.
-  void watch(MPI_Request handle) LANYARD_REQUIRES(context_locked);
+  void watch(MPI_Request handle);
 
  private:
-  static constexpr size_t kFirstSlots = 64;  // a power of two, as every later size
-
-  enum class State : uint8_t {
-    kFree,
-    kErased,  // searches go on past it
-    kUsed,    // has a record, or is noted
-  };
-  struct Slot {
-    MPI_Request handle = MPI_REQUEST_NULL;
-    State state = State::kFree;
-    uint32_t noted_at = 0;  // where it is noted: its place among these, and one of the following
-    RequestRecord* record = nullptr;
-    RequestArguments arguments;
-    Making making;
-  };
-
-  // Where the search begins. The top bits of a product with the golden ratio spread handles that lie at equal
-  // distances, as they do (Knuth, volume 3, section 6.4).
-  size_t hash(MPI_Request handle) const {
-    uint64_t bits = 0;  // the handle is an int or a pointer, as the MPI likes
-    std::memcpy(&bits, &handle, sizeof handle);
-    return (bits * 0x9e3779b97f4a7c15u) >> shift_;
-  }
-  Slot* slot_of(MPI_Request handle) {
-    for (size_t i = hash(handle);; ++i) {
-      Slot& slot = slots_[i & mask_];
-      if (slot.state == State::kUsed && slot.handle == handle)
-        return &slot;
-      if (slot.state == State::kFree)
-        return nullptr;
-    }
-  }
-  // That of the handle, with neither a record nor arguments.
-  Slot& take(MPI_Request handle);
-  std::vector<MPI_Request>& notes_like(const Slot& slot) {
-    return slot.making != nullptr ? noted_collectives_ : noted_;
-  }
-  void add_note(Slot& slot);
-  void unnote(Slot& slot);
-  void give(Slot& slot);
-  RequestRecord& record_for(Slot& slot);
-  RequestRecord& settle(Slot& slot) LANYARD_REQUIRES(context_locked);
-  void rehash(size_t size);
-
-  Context& context_;
-  std::vector<Slot> slots_;
-  size_t mask_ = kFirstSlots - 1;                   // slots_.size() - 1
-  int shift_ = 64 - std::countr_zero(kFirstSlots);  // leaves as many bits of a hash as the mask has
-  size_t count_ = 0;                                // of slots that are used
-  size_t dirty_ = 0;                                // that are or were
-  std::vector<MPI_Request> noted_;                  // without a record
-  std::vector<MPI_Request> noted_collectives_;      // likewise
-  std::deque<RequestRecord> records_;
-  std::vector<RequestRecord*> spare_;
+  std::unordered_map<MPI_Request, RequestRecord> records_;
 };
 
 }  // namespace lanyard::api

@@ -47,8 +47,7 @@ StallHop hop_to_peer(const Request& request, uint64_t iteration) {
 std::string name_of(lanyard_queue& queue) { return "queue " + std::to_string(queue.core->number()); }
 
 // By its function, as addr2line(1) takes it, and for how long it has been seen to run.
-std::string describe_kernel(Context& context, lanyard_queue& queue, const Queue::Head& head)
-    LANYARD_REQUIRES(context_locked) {
+std::string describe_kernel(const lanyard_queue& queue, const Queue::Head& head) {
   std::string text = "a kernel";
   Dl_info info{};
   if (::dladdr(const_cast<void*>(head.kernel), &info) != 0 && info.dli_fname != nullptr) {
@@ -60,9 +59,10 @@ std::string describe_kernel(Context& context, lanyard_queue& queue, const Queue:
           << static_cast<const char*>(head.kernel) - static_cast<const char*>(info.dli_fbase);
     text += " (" + place.str() + ")";
   }
-  const auto ran = context.kernel_watch().seen(queue, head.item);
-  return text + " that has run for " + std::to_string(ran.count() / 1000) + "." +
-         std::to_string(ran.count() / 100 % 10) + " s or longer";
+  std::chrono::steady_clock::duration ran{};
+  if (queue.kernel && queue.kernel->item == head.item)
+    ran = std::chrono::steady_clock::now() - queue.kernel->since;
+  return text + " that has run for " + in_seconds(ran) + " or longer";
 }
 
 // What an explanation says, and who knows more.
@@ -95,10 +95,10 @@ StallAnswer describe_unheard(const Queue::Unheard& unheard) {
 }
 
 // What the stream of a queue stands at.
-StallAnswer describe_head(Context& context, lanyard_queue& queue) LANYARD_REQUIRES(context_locked) {
+StallAnswer describe_head(lanyard_queue& queue) {
   const Queue::Head head = queue.core->head();
   if (head.kernel != nullptr)
-    return {.text = "runs " + describe_kernel(context, queue, head), .next = {}};
+    return {.text = "runs " + describe_kernel(queue, head), .next = {}};
   const Request* request = head.request != nullptr ? head.request : queue.core->first_under_way();
   if (request == nullptr && !queue.core->unheard().text.empty())
     return describe_unheard(queue.core->unheard());
@@ -114,7 +114,7 @@ StallAnswer describe_program(Context& context) LANYARD_REQUIRES(context_locked) 
   if (context.blocking_calls().empty())
     return {.text = "its program is in no call of Lanyard's that waits", .next = {}};
   const BlockingCall& call = *context.blocking_calls().back();
-  StallAnswer inside = call.subject().queue != nullptr ? describe_head(context, *call.subject().queue)
+  StallAnswer inside = call.subject().queue != nullptr ? describe_head(*call.subject().queue)
                                                        : describe_match(context, call.subject().records);
   if (!inside.text.empty())
     inside.text = call.subject().queue != nullptr ? ", whose stream " + inside.text : " (" + inside.text + ")";
@@ -157,7 +157,7 @@ StallAnswer answer_iteration(Context& context, const StallQuestion& question) LA
     answer.is_done_here = true;
     return answer;
   }
-  const StallAnswer head = describe_head(context, *queue);
+  const StallAnswer head = describe_head(*queue);
   const char* reached =
       progress == Queue::Progress::kEnqueued ? ", whose stream has not reached it: it " : ", whose stream ";
   return {.text = "start " + which + " of " + what + " is enqueued on its " + name_of(*queue) + reached + head.text,
@@ -189,6 +189,21 @@ StallAnswer answer_match(Context& context, uint32_t from, const StallQuestion& q
 
 }  // namespace
 
+void watch_kernels(Context& context) {
+  for (const auto& queue : context.queues()) {
+    const Queue::Head head = queue->core->head();
+    if (head.kernel == nullptr)
+      queue->kernel.reset();
+    else if (!queue->kernel || queue->kernel->item != head.item)
+      queue->kernel = {head.item, std::chrono::steady_clock::now()};
+  }
+}
+
+std::string in_seconds(std::chrono::steady_clock::duration time) {
+  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(time).count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
 StallAnswer answer_question(Context& context, uint32_t from, const StallQuestion& question) {
   switch (question.kind) {
     case StallQuestion::Kind::kIteration: return answer_iteration(context, question);
@@ -199,8 +214,8 @@ StallAnswer answer_question(Context& context, uint32_t from, const StallQuestion
   return {.text = "a question that it does not understand", .next = {}};
 }
 
-StallAnswer describe_queue(Context& context, lanyard_queue& queue) {
-  StallAnswer head = describe_head(context, queue);
+StallAnswer describe_queue(lanyard_queue& queue) {
+  StallAnswer head = describe_head(queue);
   std::string text = name_of(queue) + ": its stream " + head.text;
   const std::string rest = queue.core->explain_stall();
   if (queue.core->head().request == nullptr || rest.find('\n') != std::string::npos) {

@@ -14,7 +14,7 @@ namespace {
 // text.
 struct Header {
   enum class Kind : uint64_t { kQuestion, kAnswer } kind = Kind::kQuestion;
-  uint64_t id = 0;  // of the question that is answered
+  uint64_t id = 0;  // the asker's name for the question
   uint32_t has_next = 0;
   uint32_t is_done_here = 0;  // kIsDoneHere, kHasCompleted
   StallHop next;
@@ -144,7 +144,7 @@ void StallInquiry::ask(const StallHop& hop) {
     return take(hop.rank, answer_question(context_, hop.rank, hop.question));
   waiting_ = hop;
   since_ = Clock::now();
-  id_ = waiting_->question.id = context_.next_question();
+  id_ = context_.next_question();
   tell(context_, hop.rank, {.kind = Header::Kind::kQuestion, .id = id_, .has_next = 0, .is_done_here = 0, .next = {}},
        std::as_bytes(std::span(&waiting_->question, 1)));
 }
@@ -172,7 +172,7 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
       answer.text.resize(kLongestText);
     const Header reply{
         .kind = Header::Kind::kAnswer,
-        .id = question.id,
+        .id = header.id,
         .has_next = answer.next ? 1u : 0u,
         .is_done_here = (answer.is_done_here ? kIsDoneHere : 0u) | (answer.has_completed ? kHasCompleted : 0u),
         .next = answer.next.value_or(StallHop())};

@@ -34,7 +34,6 @@ struct StallQuestion {
     kProgram,    // what does the receiver's program do?
     kPresence,   // the same, of a process whose card is waited for and not its program: nothing follows from the answer
   };
-  uint64_t id = 0;  // the asker's name for it
   Kind kind = Kind::kIteration;
   uint64_t number = 0;
   uint64_t iteration = 0;
@@ -42,11 +41,7 @@ struct StallQuestion {
   int32_t peer = 0;      // kMatch: the asker's rank in the communicator
   uint32_t is_send = 0;  // kMatch: what the asker has
 
-  // But for the name.
-  friend bool operator==(const StallQuestion& a, const StallQuestion& b) {
-    return a.kind == b.kind && a.number == b.number && a.iteration == b.iteration && a.communicator == b.communicator &&
-           a.peer == b.peer && a.is_send == b.is_send;
-  }
+  friend bool operator==(const StallQuestion&, const StallQuestion&) = default;
 };
 
 // The next process to ask, and about what.
@@ -71,10 +66,13 @@ struct StallAnswer {
 StallAnswer answer_question(Context& context, uint32_t from, const StallQuestion& question)
     LANYARD_REQUIRES(context_locked);
 // What a queue waits for, and who knows more.
-StallAnswer describe_queue(Context& context, lanyard_queue& queue) LANYARD_REQUIRES(context_locked);
+StallAnswer describe_queue(lanyard_queue& queue) LANYARD_REQUIRES(context_locked);
 // The same for requests that are being matched.
 StallAnswer describe_match(Context& context, const std::vector<const RequestRecord*>& records)
     LANYARD_REQUIRES(context_locked);
+
+// "2.5 s"
+std::string in_seconds(std::chrono::steady_clock::duration time);
 
 // None of it blocks.
 class StallInquiry {
