@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <initializer_list>
+#include <functional>
 #include <iterator>
 #include <numeric>
 #include <string_view>
@@ -17,91 +17,108 @@ namespace lanyard::api {
 
 namespace {
 
-Status wrong(const char* name, std::string_view value, const std::string& allowed) {
-  return {Code::kInvalidArgument, std::string(name) + "=" + std::string(value) + ": " + allowed};
+using core::Strategy;
+
+// Takes a value into the settings. Returns what is allowed where it is wrong, else "".
+using Reader = std::function<std::string(std::string_view value, Settings& settings)>;
+
+// One of these words, each of which stands for a value.
+template <typename Value>
+Reader one_of(Value Settings::*field, std::vector<std::pair<std::string, Value>> choices) {
+  return [=](std::string_view text, Settings& settings) {
+    std::string allowed;
+    for (const auto& [word, value] : choices) {
+      if (word == text) {
+        settings.*field = value;
+        return std::string();
+      }
+      allowed += (allowed.empty() ? "allowed is " : " or ") + word;
+    }
+    return allowed;
+  };
 }
 
-Status read_choice(const char* name, std::initializer_list<const char*> choices, std::string& out) {
-  const char* value = std::getenv(name);
-  if (value == nullptr)
+Reader word(std::string Settings::*field, const std::vector<std::string>& words) {
+  std::vector<std::pair<std::string, std::string>> choices;
+  for (const std::string& each : words)
+    choices.emplace_back(each, each);
+  return one_of(field, choices);
+}
+
+Reader on_or_off(bool Settings::*field) { return one_of<bool>(field, {{"on", true}, {"off", false}}); }
+
+Reader strategy(std::optional<Strategy> Settings::*field) {
+  std::vector<std::pair<std::string, std::optional<Strategy>>> choices = {{"auto", std::nullopt}};
+  for (const Strategy each : core::kStrategies)
+    choices.emplace_back(strategy_name(each), each);
+  return one_of(field, choices);
+}
+
+template <typename Number>
+Reader number(Number Settings::*field, uint64_t least, uint64_t most) {
+  return [=](std::string_view value, Settings& settings) -> std::string {
+    uint64_t number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc() || end != value.data() + value.size() || number < least || number > most)
+      return "allowed is a number from " + std::to_string(least) + " to " + std::to_string(most);
+    settings.*field = static_cast<Number>(number);
     return {};
-  if (std::any_of(choices.begin(), choices.end(), [&](std::string_view choice) { return choice == value; })) {
-    out = value;
+  };
+}
+
+Reader seconds(std::chrono::milliseconds Settings::*field) {
+  return [=](std::string_view value, Settings& settings) -> std::string {
+    double seconds = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
+    if (error != std::errc() || end != value.data() + value.size() || !(seconds >= 0 && seconds <= 1e6))
+      return "allowed is a number of seconds from 0 to 1000000";
+    settings.*field = std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));  // only 0 is never
     return {};
-  }
-  std::string allowed;
-  for (const char* choice : choices)
-    allowed += (allowed.empty() ? "allowed is " : " or ") + std::string(choice);
-  return wrong(name, value, allowed);
+  };
 }
 
-Status read_switch(const char* name, bool& out) {
-  std::string value = out ? "on" : "off";
-  LANYARD_RETURN_IF_ERROR(read_choice(name, {"on", "off"}, value));
-  out = value == "on";
-  return {};
+Reader any_text(std::string Settings::*field) {
+  return [=](std::string_view value, Settings& settings) {
+    settings.*field = value;
+    return std::string();
+  };
 }
 
-Status read_strategy(const char* name, std::optional<core::Strategy>& out) {
-  using core::Strategy;
-  std::string value = "auto";
-  LANYARD_RETURN_IF_ERROR(read_choice(
-      name, {"auto", strategy_name(Strategy::kTargetCounter), strategy_name(Strategy::kSenderFlag)}, value));
-  for (const Strategy strategy : core::kStrategies)
-    if (value == strategy_name(strategy))
-      out = strategy;
-  return {};
+struct Variable {
+  const char* name;
+  Reader read;
+};
+
+const std::vector<Variable>& variables() {
+  using S = Settings;
+  static const std::vector<Variable> all = {
+      {"LANYARD_NIC", word(&S::nic, {"sim", "cxi"})},
+      {"LANYARD_CHECK", on_or_off(&S::checked)},
+      {"LANYARD_OVERFLOW", on_or_off(&S::overflow)},
+      {"LANYARD_STRATEGY", strategy(&S::strategy)},
+      {"LANYARD_DEADLINE_S", seconds(&S::deadline)},
+      {"LANYARD_WARN_S", seconds(&S::warn_after)},
+      {"LANYARD_SIM_WIRE", word(&S::wire, {"shm", "tcp"})},
+      {"LANYARD_SIM_INTERFACE", any_text(&S::interface)},
+      {"LANYARD_SIM_DWQ_DEPTH", number(&S::dwq_depth, 1, 65536)},
+      {"LANYARD_SIM_COUNTERS", number(&S::counters, 1, 1'000'000)},
+      {"LANYARD_SIM_REGIONS", number(&S::regions, 1, 1'000'000)},
+      {"LANYARD_SIM_MAX_MESSAGE", number(&S::max_message_bytes, 1, uint64_t{1} << 40)},
+      {"LANYARD_SIM_CMA", on_or_off(&S::cma)},
+      {"LANYARD_SIM_FAULT", word(&S::fault, {"none", "stale-device-data"})},
+      {"LANYARD_OFI_DOMAIN", any_text(&S::ofi_domain)},
+      {"LANYARD_OFI_DWQ_DEPTH", number(&S::ofi_dwq_depth, 1, 65536)},
+      {"LANYARD_OFI_COUNTS_BOTH", on_or_off(&S::ofi_counts_both)},
+      {"LANYARD_GPU_SHARED", word(&S::gpu_shared, {"auto", "yes", "no"})},
+      {"LANYARD_GPU_BLOCKING", on_or_off(&S::gpu_blocking)},
+      {"LANYARD_GPU_LINGER_US", number(&S::gpu_linger, 0, 50'000)},
+      {"LANYARD_PEER", word(&S::peer, {"off", "auto"})},
+  };
+  return all;
 }
 
-Status read_number(const char* name, uint64_t least, uint64_t most, uint64_t& out) {
-  const char* text = std::getenv(name);
-  if (text == nullptr)
-    return {};
-  const std::string_view value(text);
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size() || number < least || number > most)
-    return wrong(name, value, "allowed is a number from " + std::to_string(least) + " to " + std::to_string(most));
-  out = number;
-  return {};
-}
-
-Status read_seconds(const char* name, std::chrono::milliseconds& out) {
-  const char* text = std::getenv(name);
-  if (text == nullptr)
-    return {};
-  const std::string_view value(text);
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-  if (error != std::errc() || end != value.data() + value.size() || !(seconds >= 0 && seconds <= 1e6))
-    return wrong(name, value, "allowed is a number of seconds from 0 to 1000000");
-  out = std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));  // only 0 is never
-  return {};
-}
-
-// Every variable that something of Lanyard's reads, or that installing it sets.
-constexpr std::string_view kNames[] = {
-    "LANYARD_CHECK",
-    "LANYARD_DEADLINE_S",
-    "LANYARD_GPU_BLOCKING",
-    "LANYARD_GPU_LINGER_US",
-    "LANYARD_GPU_SHARED",
-    "LANYARD_PEER",
-    "LANYARD_NIC",
-    "LANYARD_OFI_COUNTS_BOTH",
-    "LANYARD_OFI_DOMAIN",
-    "LANYARD_OFI_DWQ_DEPTH",
-    "LANYARD_OVERFLOW",
-    "LANYARD_SIM_CMA",
-    "LANYARD_SIM_COUNTERS",
-    "LANYARD_SIM_DWQ_DEPTH",
-    "LANYARD_SIM_FAULT",
-    "LANYARD_SIM_INTERFACE",
-    "LANYARD_SIM_MAX_MESSAGE",
-    "LANYARD_SIM_REGIONS",
-    "LANYARD_SIM_WIRE",
-    "LANYARD_STRATEGY",
-    "LANYARD_WARN_S",
+// What others read.
+constexpr std::string_view kNamesOfOthers[] = {
     // The simulated provider (nicsim/fi).
     "LANYARD_FI_CNTR_READ",
     "LANYARD_FI_DWQ_DEPTH",
@@ -143,8 +160,11 @@ Status check_names() {
     const std::string_view name = text.substr(0, text.find('='));
     if (!name.starts_with("LANYARD_") || Settings::is_known(name))
       continue;
+    std::vector<std::string_view> names(std::begin(kNamesOfOthers), std::end(kNamesOfOthers));
+    for (const Variable& each : variables())
+      names.push_back(each.name);
     const std::string_view nearest = *std::min_element(
-        std::begin(kNames), std::end(kNames),
+        names.begin(), names.end(),
         [&](std::string_view a, std::string_view b) { return distance(name, a) < distance(name, b); });
     return {Code::kInvalidArgument, std::string(name) + " is not known: did you mean " + std::string(nearest) + "?"};
   }
@@ -155,45 +175,20 @@ Status check_names() {
 
 bool Settings::is_known(std::string_view name) {
   return name.starts_with("LANYARD_TEST_") ||  // the tests' own
-         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+         std::find(std::begin(kNamesOfOthers), std::end(kNamesOfOthers), name) != std::end(kNamesOfOthers) ||
+         std::any_of(variables().begin(), variables().end(), [&](const Variable& each) { return each.name == name; });
 }
 
 Result<Settings> Settings::from_environment() {
   LANYARD_RETURN_IF_ERROR(check_names());
   Settings settings;
-  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_NIC", {"sim", "cxi"}, settings.nic));
-  LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_CHECK", settings.checked));
-  LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_GPU_BLOCKING", settings.gpu_blocking));
-  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_GPU_SHARED", {"auto", "yes", "no"}, settings.gpu_shared));
-  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_PEER", {"off", "auto"}, settings.peer));
-  auto linger = static_cast<uint64_t>(settings.gpu_linger.count());
-  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_GPU_LINGER_US", 0, 50'000, linger));
-  settings.gpu_linger = std::chrono::microseconds(linger);
-  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_SIM_FAULT", {"none", "stale-device-data"}, settings.fault));
-  LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_OVERFLOW", settings.overflow));
-  LANYARD_RETURN_IF_ERROR(read_strategy("LANYARD_STRATEGY", settings.strategy));
-  LANYARD_RETURN_IF_ERROR(read_seconds("LANYARD_DEADLINE_S", settings.deadline));
-  LANYARD_RETURN_IF_ERROR(read_seconds("LANYARD_WARN_S", settings.warn_after));
-  LANYARD_RETURN_IF_ERROR(read_choice("LANYARD_SIM_WIRE", {"shm", "tcp"}, settings.wire));
-  uint64_t depth = settings.dwq_depth;
-  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_DWQ_DEPTH", 1, 65536, depth));
-  settings.dwq_depth = static_cast<uint32_t>(depth);
-  uint64_t counters = settings.counters;
-  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_COUNTERS", 1, 1'000'000, counters));
-  settings.counters = static_cast<uint32_t>(counters);
-  uint64_t regions = settings.regions;
-  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_REGIONS", 1, 1'000'000, regions));
-  settings.regions = static_cast<uint32_t>(regions);
-  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_SIM_MAX_MESSAGE", 1, uint64_t{1} << 40, settings.max_message_bytes));
-  LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_SIM_CMA", settings.cma));
-  if (const char* domain = std::getenv("LANYARD_OFI_DOMAIN"))
-    settings.ofi_domain = domain;
-  LANYARD_RETURN_IF_ERROR(read_switch("LANYARD_OFI_COUNTS_BOTH", settings.ofi_counts_both));
-  uint64_t ofi_depth = settings.ofi_dwq_depth;
-  LANYARD_RETURN_IF_ERROR(read_number("LANYARD_OFI_DWQ_DEPTH", 1, 65536, ofi_depth));
-  settings.ofi_dwq_depth = static_cast<uint32_t>(ofi_depth);
-  if (const char* interface = std::getenv("LANYARD_SIM_INTERFACE"))
-    settings.interface = interface;
+  for (const Variable& each : variables()) {
+    const char* value = std::getenv(each.name);
+    if (value == nullptr)
+      continue;
+    if (const std::string allowed = each.read(value, settings); !allowed.empty())
+      return Status(Code::kInvalidArgument, std::string(each.name) + "=" + value + ": " + allowed);
+  }
   return settings;
 }
 
