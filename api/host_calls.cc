@@ -82,21 +82,26 @@ std::vector<const RequestRecord*> records_of(Context& context, const Matches& ma
   return records;
 }
 
-// A blocking call with a match request in it becomes a loop of its testing form, so that matching goes on.
-template <typename Test>
-int wait_by_testing(const char* name, const Matches& matches, const MPI_Request requests[], Test test) {
+// A blocking call with a match request in it becomes a loop of its testing form, so that matching goes on. `wait` makes
+// the MPI's own call, `test` the testing form, in the name of the blocking one.
+template <typename Wait, typename Test>
+int wait_or_test(const char* name, int count, MPI_Request requests[], Wait wait, Test test) {
+  Matches matches;
+  if (const int code = check(name, Call::kComplete, count, requests, &matches); code != MPI_SUCCESS)
+    return code;
+  if (matches.empty())
+    return wait();
   Context& context = *Context::get();
   BlockingCall call(context, {.name = name, .records = records_of(context, matches, requests)});
   std::string stall;
   while (stall.empty()) {
     int flag = 0;
-    const int code = test(&flag);
+    const int code = test(name, &flag);
     if (code != MPI_SUCCESS || flag)
       return code;
     context.helper().help();
     sched_yield();
     const ContextLock lock(context);
-    MatchCall::advance_all(context);
     if (call.overdue() && call.report_ready())
       stall = "the deadline passed: " + call.report();
   }
@@ -172,86 +177,66 @@ int complete_several(const char* name, int code, const Matches& matches, const i
   return single ? PMPI_Start(requests) : PMPI_Startall(count, requests);
 }
 
-[[gnu::noinline]] int test(MPI_Request* request, int* flag, MPI_Status* status) {
+[[gnu::noinline]] int test(const char* name, MPI_Request* request, int* flag, MPI_Status* status) {
   Matches matches;
-  if (const int code = check("MPI_Test", Call::kComplete, 1, request, &matches); code != MPI_SUCCESS)
-    return code;
-  return complete_one(PMPI_Test(request, flag, status), matches, 0);
+  const int code = check(name, Call::kComplete, 1, request, &matches);
+  return code != MPI_SUCCESS ? code : complete_one(PMPI_Test(request, flag, status), matches, 0);
 }
 
-[[gnu::noinline]] int testall(int count, MPI_Request requests[], int* flag, MPI_Status* statuses) {
+[[gnu::noinline]] int testall(const char* name, int count, MPI_Request requests[], int* flag, MPI_Status* statuses) {
   Matches matches;
-  if (const int code = check("MPI_Testall", Call::kComplete, count, requests, &matches); code != MPI_SUCCESS)
+  int code = check(name, Call::kComplete, count, requests, &matches);
+  if (code != MPI_SUCCESS)
     return code;
-  const int code = PMPI_Testall(count, requests, flag, statuses);
-  return code == MPI_SUCCESS && !*flag ? code
-                                       : complete_several("MPI_Testall", code, matches, &count, nullptr, statuses);
+  code = PMPI_Testall(count, requests, flag, statuses);
+  return code == MPI_SUCCESS && !*flag ? code : complete_several(name, code, matches, &count, nullptr, statuses);
 }
 
-[[gnu::noinline]] int testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
+[[gnu::noinline]] int testany(const char* name, int count, MPI_Request requests[], int* index, int* flag,
+                              MPI_Status* status) {
   Matches matches;
-  if (const int code = check("MPI_Testany", Call::kComplete, count, requests, &matches); code != MPI_SUCCESS)
+  int code = check(name, Call::kComplete, count, requests, &matches);
+  if (code != MPI_SUCCESS)
     return code;
-  const int code = PMPI_Testany(count, requests, index, flag, status);
+  code = PMPI_Testany(count, requests, index, flag, status);
   return complete_one(code, matches, code == MPI_SUCCESS && *flag ? *index : MPI_UNDEFINED);
 }
 
-[[gnu::noinline]] int testsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
+[[gnu::noinline]] int testsome(const char* name, int count, MPI_Request requests[], int* done, int indices[],
+                               MPI_Status* statuses) {
   Matches matches;
-  if (const int code = check("MPI_Testsome", Call::kComplete, count, requests, &matches); code != MPI_SUCCESS)
-    return code;
-  const int code = PMPI_Testsome(count, requests, done, indices, statuses);
-  return complete_several("MPI_Testsome", code, matches, done, indices, statuses);
+  const int code = check(name, Call::kComplete, count, requests, &matches);
+  return code != MPI_SUCCESS ? code
+                             : complete_several(name, PMPI_Testsome(count, requests, done, indices, statuses), matches,
+                                                done, indices, statuses);
 }
 
 [[gnu::noinline]] int wait(MPI_Request* request, MPI_Status* status) {
-  Matches matches;
-  int code = check("MPI_Wait", Call::kComplete, 1, request, &matches);
-  if (code != MPI_SUCCESS)
-    return code;
-  if (matches.empty())
-    return PMPI_Wait(request, status);
-  code = wait_by_testing("MPI_Wait", matches, request, [&](int* flag) { return PMPI_Test(request, flag, status); });
-  return complete_one(code, matches, 0);
+  return wait_or_test(
+      "MPI_Wait", 1, request, [&] { return PMPI_Wait(request, status); },
+      [&](const char* name, int* flag) { return test(name, request, flag, status); });
 }
 
 [[gnu::noinline]] int waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
-  Matches matches;
-  int code = check("MPI_Waitall", Call::kComplete, count, requests, &matches);
-  if (code != MPI_SUCCESS)
-    return code;
-  if (matches.empty())
-    return PMPI_Waitall(count, requests, statuses);
-  code = wait_by_testing("MPI_Waitall", matches, requests,
-                         [&](int* flag) { return PMPI_Testall(count, requests, flag, statuses); });
-  return complete_several("MPI_Waitall", code, matches, &count, nullptr, statuses);
+  return wait_or_test(
+      "MPI_Waitall", count, requests, [&] { return PMPI_Waitall(count, requests, statuses); },
+      [&](const char* name, int* flag) { return testall(name, count, requests, flag, statuses); });
 }
 
 [[gnu::noinline]] int waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
-  Matches matches;
-  int code = check("MPI_Waitany", Call::kComplete, count, requests, &matches);
-  if (code != MPI_SUCCESS)
-    return code;
-  if (matches.empty())
-    return PMPI_Waitany(count, requests, index, status);
-  code = wait_by_testing("MPI_Waitany", matches, requests,
-                         [&](int* flag) { return PMPI_Testany(count, requests, index, flag, status); });
-  return complete_one(code, matches, code == MPI_SUCCESS ? *index : MPI_UNDEFINED);
+  return wait_or_test(
+      "MPI_Waitany", count, requests, [&] { return PMPI_Waitany(count, requests, index, status); },
+      [&](const char* name, int* flag) { return testany(name, count, requests, index, flag, status); });
 }
 
 [[gnu::noinline]] int waitsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
-  Matches matches;
-  int code = check("MPI_Waitsome", Call::kComplete, count, requests, &matches);
-  if (code != MPI_SUCCESS)
-    return code;
-  if (matches.empty())
-    return PMPI_Waitsome(count, requests, done, indices, statuses);
-  code = wait_by_testing("MPI_Waitsome", matches, requests, [&](int* flag) {
-    const int result = PMPI_Testsome(count, requests, done, indices, statuses);
-    *flag = *done != 0;  // MPI_UNDEFINED: nothing is active
-    return result;
-  });
-  return complete_several("MPI_Waitsome", code, matches, done, indices, statuses);
+  return wait_or_test(
+      "MPI_Waitsome", count, requests, [&] { return PMPI_Waitsome(count, requests, done, indices, statuses); },
+      [&](const char* name, int* flag) {
+        const int code = testsome(name, count, requests, done, indices, statuses);
+        *flag = *done != 0;  // MPI_UNDEFINED: nothing is active
+        return code;
+      });
 }
 
 [[gnu::noinline]] int cancel(MPI_Request* request) {
@@ -278,53 +263,35 @@ int lanyard_watches_any(void) { return watched.empty() ? 0 : 1; }
 
 int lanyard_watches(MPI_Request request) { return are_plain(1, &request) ? 0 : 1; }
 
-int MPI_Start(MPI_Request* request) { return are_plain(1, request) ? PMPI_Start(request) : start(1, request, true); }
+// `watched_call` has the call where one of the requests, which are_plain() is asked about, may not be the MPI's alone.
+#define LANYARD_HOST_CALL(name, parameters, call, requests, watched_call) \
+  int name parameters { return are_plain requests ? P##name call : watched_call; }
 
-int MPI_Startall(int count, MPI_Request requests[]) {
-  return are_plain(count, requests) ? PMPI_Startall(count, requests) : start(count, requests, false);
-}
-
-int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
-  return are_plain(1, request) ? PMPI_Test(request, flag, status) : test(request, flag, status);
-}
-
-int MPI_Testall(int count, MPI_Request requests[], int* flag, MPI_Status* statuses) {
-  return are_plain(count, requests) ? PMPI_Testall(count, requests, flag, statuses)
-                                    : testall(count, requests, flag, statuses);
-}
-
-int MPI_Testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
-  return are_plain(count, requests) ? PMPI_Testany(count, requests, index, flag, status)
-                                    : testany(count, requests, index, flag, status);
-}
-
-int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
-  return are_plain(count, requests) ? PMPI_Testsome(count, requests, done, indices, statuses)
-                                    : testsome(count, requests, done, indices, statuses);
-}
-
-int MPI_Wait(MPI_Request* request, MPI_Status* status) {
-  return are_plain(1, request) ? PMPI_Wait(request, status) : wait(request, status);
-}
-
-int MPI_Waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
-  return are_plain(count, requests) ? PMPI_Waitall(count, requests, statuses) : waitall(count, requests, statuses);
-}
-
-int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
-  return are_plain(count, requests) ? PMPI_Waitany(count, requests, index, status)
-                                    : waitany(count, requests, index, status);
-}
-
-int MPI_Waitsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
-  return are_plain(count, requests) ? PMPI_Waitsome(count, requests, done, indices, statuses)
-                                    : waitsome(count, requests, done, indices, statuses);
-}
-
-int MPI_Cancel(MPI_Request* request) { return are_plain(1, request) ? PMPI_Cancel(request) : cancel(request); }
-
-int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
-  return are_plain(1, &request) ? PMPI_Request_get_status(request, flag, status) : get_status(request, flag, status);
-}
+LANYARD_HOST_CALL(MPI_Start, (MPI_Request * request), (request), (1, request), start(1, request, true))
+LANYARD_HOST_CALL(MPI_Startall, (int count, MPI_Request requests[]), (count, requests), (count, requests),
+                  start(count, requests, false))
+LANYARD_HOST_CALL(MPI_Test, (MPI_Request * request, int* flag, MPI_Status* status), (request, flag, status),
+                  (1, request), test("MPI_Test", request, flag, status))
+LANYARD_HOST_CALL(MPI_Testall, (int count, MPI_Request requests[], int* flag, MPI_Status* statuses),
+                  (count, requests, flag, statuses), (count, requests),
+                  testall("MPI_Testall", count, requests, flag, statuses))
+LANYARD_HOST_CALL(MPI_Testany, (int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status),
+                  (count, requests, index, flag, status), (count, requests),
+                  testany("MPI_Testany", count, requests, index, flag, status))
+LANYARD_HOST_CALL(MPI_Testsome, (int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses),
+                  (count, requests, done, indices, statuses), (count, requests),
+                  testsome("MPI_Testsome", count, requests, done, indices, statuses))
+LANYARD_HOST_CALL(MPI_Wait, (MPI_Request * request, MPI_Status* status), (request, status), (1, request),
+                  wait(request, status))
+LANYARD_HOST_CALL(MPI_Waitall, (int count, MPI_Request requests[], MPI_Status* statuses), (count, requests, statuses),
+                  (count, requests), waitall(count, requests, statuses))
+LANYARD_HOST_CALL(MPI_Waitany, (int count, MPI_Request requests[], int* index, MPI_Status* status),
+                  (count, requests, index, status), (count, requests), waitany(count, requests, index, status))
+LANYARD_HOST_CALL(MPI_Waitsome, (int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses),
+                  (count, requests, done, indices, statuses), (count, requests),
+                  waitsome(count, requests, done, indices, statuses))
+LANYARD_HOST_CALL(MPI_Cancel, (MPI_Request * request), (request), (1, request), cancel(request))
+LANYARD_HOST_CALL(MPI_Request_get_status, (MPI_Request request, int* flag, MPI_Status* status), (request, flag, status),
+                  (1, &request), get_status(request, flag, status))
 
 }  // extern "C"
