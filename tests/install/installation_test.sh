@@ -83,9 +83,6 @@ built_at=$(grep -rlaE 'execroot|processwrapper-sandbox' "$work/opt" || true)
 [[ -z $built_at ]] || fail "these name the folder they were built in: $built_at"
 
 "$prefix/bin/lanyard" fuzz --seconds 1 --jobs 1 >/dev/null || fail "the installed command: lanyard fuzz ended with $?"
-status=0
-"$prefix/bin/lanyard" conformance >part.log 2>&1 || status=$?
-[[ $status == 1 && $(cat part.log) == *"source tree"* ]] || fail "lanyard conformance: $status, $(cat part.log)"
 for page in installing guide gpus porting; do
   [[ -s $prefix/share/doc/lanyard/$page.md ]] || fail "there is no $page.md"
 done

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr uint64_t kSchedulesPerBatch = 64;  // the first of which is run again
-constexpr uint64_t kRemembered = uint64_t{1} << 22;
+constexpr size_t kRemembered = 1'000'000;    // runs
 constexpr std::chrono::nanoseconds kLongestFixedTime = std::chrono::minutes(1);
 // A process has address space for 256 at a time: these, and two for each job.
 constexpr size_t kWorlds = 120;
@@ -26,8 +26,7 @@ Campaign::Campaign(const CampaignOptions& options)
     : options_(options),
       most_worlds_(static_cast<uint32_t>(kWorlds / std::clamp<size_t>(options.configs.size() + 1, 1, kWorlds))),
       fixed_time_(options.configs.empty() || !options.random_programs ? std::chrono::nanoseconds(0)
-                                                                      : std::min(kLongestFixedTime, options.time / 3)),
-      seen_(kRemembered) {
+                                                                      : std::min(kLongestFixedTime, options.time / 3)) {
   LANYARD_CHECK((!options.configs.empty() || options.random_programs) && options.jobs >= 1 && options.jobs <= kMostJobs,
                 "as the options say");
   const uint64_t of_random = !options.random_programs  ? 0
@@ -80,8 +79,7 @@ Progress Campaign::progress() const {
   const std::lock_guard lock(mutex_);
   Progress progress = progress_;
   progress.seconds = std::chrono::duration<double>(steady_clock::now() - begin_).count();
-  progress.different_runs = seen_.count();
-  progress.more_runs = seen_.full();
+  progress.different_runs = seen_.size();
   return progress;
 }
 
@@ -154,6 +152,11 @@ void Campaign::end_batch(Batch& batch, std::chrono::nanoseconds took) {
   progress_.schedules += batch.done;
   progress_.steps += batch.steps;
   progress_.coverage += batch.coverage;
+  for (const uint64_t run : batch.runs)
+    if (seen_.size() < kRemembered)
+      seen_.insert(run);
+    else if (!seen_.contains(run))
+      progress_.more_runs = true;
 }
 
 void Campaign::run_batch(Batch& batch) {
@@ -166,7 +169,7 @@ void Campaign::run_batch(Batch& batch) {
     ++batch.done;
     batch.steps += world.steps();
     // The same steps are another run in another configuration.
-    seen_.insert(world.trace_hash() ^ batch.workload->number * 0x9e3779b97f4a7c15u);
+    batch.runs.push_back(world.trace_hash() ^ batch.workload->number * 0x9e3779b97f4a7c15u);
     if (report.ok() && i == 0)
       report = repeat(batch, seed);
     if (!report.ok())
@@ -206,6 +209,14 @@ void Campaign::discover(Batch& batch, uint64_t seed, const nicsim::Report& repor
   const std::lock_guard lock(mutex_);
   if (!discovery_)
     discovery_ = std::move(discovery);
+}
+
+nicsim::Verdict watch_canary(const std::string& text, uint64_t seed,
+                             const std::vector<nicsim::SchedulerKind>& schedulers) {
+  const nicsim::Config config = nicsim::Config::parse(text).value();
+  return nicsim::fuzz(
+      config.scenario(),
+      {.seed = seed, .schedules = kCanarySchedules, .time = {}, .schedulers = schedulers, .world = config.world});
 }
 
 }  // namespace lanyard::tools

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "nicsim/deterministic/config.h"
@@ -18,7 +19,6 @@
 #include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/schedulers.h"
 #include "tools/lanyard/coverage.h"
-#include "tools/lanyard/seen_runs.h"
 
 namespace lanyard::tools {
 
@@ -50,7 +50,7 @@ struct Progress {
   uint64_t steps = 0;
   uint64_t programs = 0;  // random ones
   uint64_t different_runs = 0;
-  bool more_runs = false;  // than could be told apart
+  bool more_runs = false;  // than are told apart
   Coverage coverage;       // of one schedule in 64, and of the one that found something
 };
 
@@ -94,6 +94,7 @@ class Campaign {
     std::unique_ptr<nicsim::Fuzzer> fuzzer;
     uint64_t first = 0, count = 0;
     uint64_t done = 0, steps = 0;
+    std::vector<uint64_t> runs;  // by their hashes
     Coverage coverage;
   };
 
@@ -111,16 +112,29 @@ class Campaign {
   const uint32_t most_worlds_;                 // of a target
   const std::chrono::nanoseconds fixed_time_;  // before random programs
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  SeenRuns seen_;
   std::atomic<bool> stop_{false};
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Under the mutex.
   std::vector<std::unique_ptr<Target>> targets_;
+  std::unordered_set<uint64_t> seen_;  // runs
   Progress progress_;
   std::optional<Discovery> discovery_;
   uint32_t working_ = 0;
 };
+
+// The configurations that `lanyard fuzz` runs where it is told none. No schedule of any of them has anything to be
+// found while the protocol and the model are right.
+std::vector<nicsim::Config> portfolio();
+
+// The canary: a run that must be found faulty, so that a fuzzer that finds nothing is known to look. A small exchange
+// on NICs that lose rings, which no NIC may.
+inline constexpr const char* kCanary = "2ranks,1req-one-way,1iter,lost-rings";
+inline constexpr uint64_t kCanarySchedules = 2'000;
+// Runs schedules of the configuration until the oracles report something, or the canary's number of them. Requires a
+// valid configuration.
+nicsim::Verdict watch_canary(const std::string& config, uint64_t seed,
+                             const std::vector<nicsim::SchedulerKind>& schedulers);
 
 }  // namespace lanyard::tools
 

@@ -1,13 +1,12 @@
-// Command: what the subcommands of `lanyard` share: exit statuses, errors, and how a schedule is named.
+// Command: what the subcommands of `lanyard` share: exit statuses and errors.
 #ifndef LANYARD_TOOLS_LANYARD_COMMAND_H_
 #define LANYARD_TOOLS_LANYARD_COMMAND_H_
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 
 #include "nicsim/deterministic/config.h"
-#include "nicsim/deterministic/schedulers.h"
-#include "transport/base/status.h"
 
 namespace lanyard::tools {
 
@@ -17,36 +16,29 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitCanary = 3;  // a planted fault was not found
 
 // Each declares its subcommand, which runs as the command line is parsed and sets the exit status.
-void add_conformance(CLI::App& app, int& status);
 void add_explore(CLI::App& app, int& status);
 void add_fuzz(CLI::App& app, int& status);
 void add_info(CLI::App& app, int& status);
 void add_model(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
-void add_trace(CLI::App& app, int& status);
+// Of `lanyard model`.
+void add_model_fit(CLI::App& model, int& status);
+void add_model_compare(CLI::App& model, int& status);
 
 // A subcommand whose --help ends with the items of configurations.
-CLI::App* add_subcommand(CLI::App& app, const char* name, const char* meaning);
+template <typename Options>
+void add_subcommand(CLI::App& app, int& status, const char* name, const char* meaning,
+                    void (*declare)(CLI::App&, Options&), int (*run)(const Options&)) {
+  CLI::App* command = app.add_subcommand(name, meaning);
+  command->footer(nicsim::Config::help());
+  const auto options = std::make_shared<Options>();
+  declare(*command, *options);
+  command->callback([options, &status, run] { status = run(*options); });
+}
 
 // Prints one line to stderr.
 int usage_error(const std::string& what);  // kExitUsage
 int trouble(const std::string& what);      // kExitTrouble
-
-// --config and --schedule of one run.
-struct RunName {
-  std::string config, schedule;
-
-  void declare(CLI::App& app);
-};
-// What they name.
-struct Run {
-  nicsim::Config config;
-  nicsim::Scenario scenario;
-  nicsim::Schedule schedule;
-
-  // kInvalidArgument.
-  static Result<Run> parse(const RunName& name);
-};
 
 }  // namespace lanyard::tools
 

@@ -69,7 +69,7 @@ Status try_to_open(const std::string& nic) {
 // What the NIC says of itself; false where there is none.
 bool print_head(const std::string& nic, uint64_t seed) {
   if (const Status status = try_to_open(nic); !status.ok()) {
-    fmt::print(stderr, "lanyard: no card to hold to the contract: {}\n", status.message());
+    fmt::print(stderr, "lanyard-conformance: no card to hold to the contract: {}\n", status.message());
     return false;
   }
   const std::unique_ptr<NicFabric> fabric = chosen().make({});
@@ -78,7 +78,7 @@ bool print_head(const std::string& nic, uint64_t seed) {
   const nic::Caps& caps = fabric->nic(0).caps();
   utsname system{};
   uname(&system);
-  fmt::print("lanyard conformance --nic {}{}\n", nic,
+  fmt::print("lanyard-conformance --nic {}{}\n", nic,
              nic == "sim-deterministic" ? fmt::format(" --seed {}", seed) : "");
   fmt::print("system    {} {} {}\n", system.sysname, system.release, system.machine);
   fmt::print("nic       {}, {}\n", caps.name, caps.provider);
@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Runs every row of the NIC contract on a NIC of this machine, all ranks in one process.\n"
       "0: every row that the NIC claims passed; 1: some did not, or there is no such NIC; 2: wrong usage."};
-  app.name("lanyard conformance");
+  app.name("lanyard-conformance");
   app.add_option("--nic", nic, "sim, sim-tcp, sim-deterministic, cxi (default: sim)")
       ->check(CLI::IsMember({"sim", "sim-tcp", "sim-deterministic", "cxi"}).description(""))
       ->type_name("NAME");
@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0)
       return app.exit(error);
-    fmt::print(stderr, "lanyard: {} (see lanyard conformance --help)\n", error.what());
+    fmt::print(stderr, "lanyard-conformance: {} (see lanyard-conformance --help)\n", error.what());
     return 2;
   }
   setenv("IPATH_NO_BACKTRACE", "1", 0);  // Debian's libfabric brings a handler that turns crashes into exit 1

@@ -28,27 +28,26 @@ class Counting final : public nicsim::Chooser {
   Coverage& coverage_;
 };
 
-// What another choice than 0 means.
-const char* event_name(ChoiceKind kind) {
-  switch (kind) {
-    case ChoiceKind::kCoalesce: return "coalesced rings";
-    case ChoiceKind::kFailure: return "failures";
-    case ChoiceKind::kLostRing: return "lost rings";
-    case ChoiceKind::kNoRoom: return "no room";
-    case ChoiceKind::kStale: return "stale reads";
-    case ChoiceKind::kFreeze: return "frozen reads";
-    case ChoiceKind::kSteal: return "stolen entries";
-    case ChoiceKind::kTorn: return "torn reads and landings";
-    case ChoiceKind::kLateAck: return "late acks";
-    case ChoiceKind::kEarlyAck: return "early acks";
-    case ChoiceKind::kKill: return "kills";
-    case ChoiceKind::kScarce: return "scarcity";
-    case ChoiceKind::kLeave: return "failures left behind";
-    case ChoiceKind::kLateEvent: return "late events";
-    case ChoiceKind::kMeanwhile: return "calls while others drive";
-    default: return "";
-  }
-}
+// What another choice than 0 means, by ChoiceKind; null where it is nothing of note.
+constexpr const char* kEvents[nicsim::kChoiceKinds] = {
+    nullptr,  // kStep
+    "coalesced rings",
+    "failures",
+    "lost rings",
+    "no room",
+    "stale reads",
+    "frozen reads",
+    "stolen entries",
+    "torn reads and landings",
+    "late acks",
+    "early acks",
+    "kills",
+    nullptr,  // kMail
+    "failures left behind",
+    "scarcity",
+    "late events",
+    "calls while others drive",
+};
 
 }  // namespace
 
@@ -80,15 +79,13 @@ std::string Coverage::to_string() const {
   for (uint32_t i = 0; i < kStepKinds; ++i)
     if (steps[i] == 0)
       never += std::string(never.empty() ? "" : ", ") + nicsim::step_name(static_cast<nicsim::StepKind>(i));
-  for (const ChoiceKind kind :
-       {ChoiceKind::kCoalesce, ChoiceKind::kFailure, ChoiceKind::kNoRoom, ChoiceKind::kStale, ChoiceKind::kFreeze,
-        ChoiceKind::kSteal, ChoiceKind::kEarlyAck, ChoiceKind::kKill, ChoiceKind::kLeave,
-        ChoiceKind::kScarce, ChoiceKind::kMeanwhile, ChoiceKind::kTorn, ChoiceKind::kLateAck, ChoiceKind::kLateEvent,
-        ChoiceKind::kLostRing}) {
-    if (choices[static_cast<size_t>(kind)] > 0)
-      text += std::string(", ") + event_name(kind);
+  for (uint32_t i = 0; i < nicsim::kChoiceKinds; ++i) {
+    if (kEvents[i] == nullptr)
+      continue;
+    if (choices[i] > 0)
+      text += std::string(", ") + kEvents[i];
     else
-      never += std::string(never.empty() ? "" : ", ") + event_name(kind);
+      never += std::string(never.empty() ? "" : ", ") + kEvents[i];
   }
   return never.empty() ? text : text + "; never: " + never;
 }

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <memory>
 #include <string>
 
 #include "nicsim/deterministic/explore.h"
@@ -90,10 +89,7 @@ int explore(const Options& o) {
 }  // namespace
 
 void add_explore(CLI::App& app, int& status) {
-  CLI::App* command = add_subcommand(app, "explore", "visits every state that a small workload can get into");
-  const auto options = std::make_shared<Options>();
-  declare(*command, *options);
-  command->callback([options, &status] { status = explore(*options); });
+  add_subcommand(app, status, "explore", "visits every state that a small workload can get into", declare, explore);
 }
 
 }  // namespace lanyard::tools

@@ -13,10 +13,8 @@
 #include "nicsim/deterministic/schedulers.h"
 #include "nicsim/deterministic/shrink.h"
 #include "tools/lanyard/campaign.h"
-#include "tools/lanyard/canary.h"
 #include "tools/lanyard/command.h"
 #include "tools/lanyard/crash_note.h"
-#include "tools/lanyard/portfolio.h"
 
 namespace lanyard::tools {
 
@@ -131,8 +129,8 @@ int fuzz(const Options& o) {
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
   fmt::print(stderr, "seed {:#x}\n", options.seed);
 
-  const std::optional<CanarySighting> canary = watch_canary(kCanary, options.seed, options.schedulers);
-  if (!canary) {
+  const nicsim::Verdict canary = watch_canary(kCanary, options.seed, options.schedulers);
+  if (canary.ok()) {
     fmt::print(stderr,
                "lanyard: the canary was not found: {} schedules of {} passed every oracle, so this build's other runs "
                "prove nothing\n",
@@ -140,7 +138,7 @@ int fuzz(const Options& o) {
     return kExitCanary;
   }
   fmt::print(stderr, "self-test: the fault planted in {} was found ({}, the canary), in {} schedules\n", kCanary,
-             finding_name(canary->report.finding), canary->schedules);
+             finding_name(canary.report.finding), canary.schedules);
 
   CrashNote::install();
   Campaign campaign(options);
@@ -168,10 +166,7 @@ int fuzz(const Options& o) {
 }  // namespace
 
 void add_fuzz(CLI::App& app, int& status) {
-  CLI::App* command = add_subcommand(app, "fuzz", "runs many schedules until one finds something");
-  const auto options = std::make_shared<Options>();
-  declare(*command, *options);
-  command->callback([options, &status] { status = fuzz(*options); });
+  add_subcommand(app, status, "fuzz", "runs many schedules until one finds something", declare, fuzz);
 }
 
 }  // namespace lanyard::tools

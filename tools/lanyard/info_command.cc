@@ -1,11 +1,9 @@
-// lanyard info: which NICs, stream back ends and MPI launchers there are on this machine, and what each NIC can do.
+// lanyard info: which NICs and stream back ends there are on this machine, and what each NIC can do.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdlib>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -141,22 +139,6 @@ void print_strategies() {
                exchange_entries(strategy, kNeighbours, true, 1), exchange_entries(strategy, kNeighbours, false, 2));
 }
 
-void print_launchers() {
-  const char* path = std::getenv("PATH");
-  std::string found;
-  for (const char* name : {"mpirun.openmpi", "mpirun.mpich", "srun", "flux"}) {
-    std::istringstream folders(path == nullptr ? "" : path);
-    for (std::string folder; std::getline(folders, folder, ':');) {
-      const std::string program = folder + "/" + name;
-      if (::access(program.c_str(), X_OK) != 0)
-        continue;
-      found += (found.empty() ? "" : ", ") + program;
-      break;
-    }
-  }
-  fmt::print("launchers      {}\n", found.empty() ? "none in PATH" : found);
-}
-
 void print_streams() {
   const Result<api::Settings> settings = api::Settings::from_environment();
   const auto gpus =
@@ -179,7 +161,6 @@ int info() {
     print_nic(name);
   print_strategies();
   print_streams();
-  print_launchers();
   return 0;
 }
 

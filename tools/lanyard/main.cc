@@ -1,6 +1,25 @@
 // lanyard: runs the shipped protocol under schedules of the deterministic engine, says what a machine has, and models
 // how long programs would take. See tools/README.md.
+#include <fmt/format.h>
+
 #include "tools/lanyard/command.h"
+
+namespace lanyard::tools {
+
+namespace {
+
+int complain(const std::string& what, int status) {
+  fmt::print(stderr, "lanyard: {}\n", what);
+  return status;
+}
+
+}  // namespace
+
+int usage_error(const std::string& what) { return complain(what, kExitUsage); }
+
+int trouble(const std::string& what) { return complain(what, kExitTrouble); }
+
+}  // namespace lanyard::tools
 
 int main(int argc, char** argv) {
   int status = 0;
@@ -10,8 +29,6 @@ int main(int argc, char** argv) {
   lanyard::tools::add_fuzz(app, status);
   lanyard::tools::add_explore(app, status);
   lanyard::tools::add_replay(app, status);
-  lanyard::tools::add_trace(app, status);
-  lanyard::tools::add_conformance(app, status);
   lanyard::tools::add_info(app, status);
   lanyard::tools::add_model(app, status);
   try {

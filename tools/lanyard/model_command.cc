@@ -1,6 +1,4 @@
 // lanyard model: how long a program's steps would take on a machine, by the model.
-#include "tools/lanyard/model.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 

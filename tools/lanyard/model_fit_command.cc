@@ -13,8 +13,6 @@
 #include "nicsim/modelled/machine.h"
 #include "nicsim/modelled/measurements.h"
 #include "tools/lanyard/command.h"
-#include "tools/lanyard/model.h"
-
 namespace lanyard::tools {
 
 namespace {

@@ -1,11 +1,10 @@
-#include "tools/lanyard/portfolio.h"
-
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "nicsim/deterministic/scenario.h"
+#include "tools/lanyard/campaign.h"
 
 namespace lanyard::tools {
 

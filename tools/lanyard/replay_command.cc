@@ -1,9 +1,11 @@
-// lanyard replay: one schedule again.
+// lanyard replay: one schedule again, as text or drawn.
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <memory>
+#include <fstream>
+#include <string>
 
+#include "nicsim/deterministic/config.h"
 #include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/schedulers.h"
 #include "nicsim/deterministic/story.h"
@@ -15,17 +17,22 @@ namespace lanyard::tools {
 namespace {
 
 struct Options {
-  RunName run;
+  std::string config, schedule;
+  std::string perfetto;
   uint64_t times = 1;
   bool steps = false;
 };
 
 void declare(CLI::App& app, Options& o) {
-  o.run.declare(app);
+  app.add_option("--config", o.config, "the workload and its world, see below")->required()->type_name("ITEM,...");
+  app.add_option("--schedule", o.schedule, "every choice, as lanyard fuzz prints it; 0: the first agent always goes on")
+      ->required()
+      ->type_name("HEX");
   app.add_option("--times", o.times, "so often; every run must be the same (default: 1)")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 62).description(""))
       ->type_name("N");
   app.add_flag("--steps", o.steps, "prints every step");
+  app.add_option("--perfetto", o.perfetto, "writes a trace for ui.perfetto.dev")->type_name("FILE");
 }
 
 void print_steps(const nicsim::Story& story) {
@@ -35,17 +42,27 @@ void print_steps(const nicsim::Story& story) {
 }
 
 int replay(const Options& o) {
-  const Result<Run> run = Run::parse(o.run);
-  if (!run.ok())
-    return usage_error(run.status().message());
-  nicsim::World world(run.value().scenario, run.value().config.world);
+  const Result<nicsim::Config> config = nicsim::Config::parse(o.config);
+  if (!config.ok())
+    return usage_error(config.status().message());
+  const Result<nicsim::Schedule> schedule = nicsim::decode(o.schedule);
+  if (!schedule.ok())
+    return usage_error(schedule.status().message());
+  const nicsim::Scenario scenario = config.value().scenario();
+  nicsim::World world(scenario, config.value().world);
   if (o.steps)
-    print_steps(nicsim::Story::tell(world, run.value().schedule));
+    print_steps(nicsim::Story::tell(world, schedule.value()));
+  if (!o.perfetto.empty()) {
+    std::ofstream file(o.perfetto);
+    file << nicsim::Story::tell(world, schedule.value()).perfetto_trace();
+    if (!file.flush())
+      return trouble(o.perfetto + " cannot be written");
+  }
   nicsim::Report report;
   uint64_t hash = 0, steps = 0;
   for (uint64_t i = 0; i < o.times && report.finding != nicsim::Finding::kNondeterminism; ++i) {
     world.reset();
-    nicsim::Replay replay(run.value().schedule);
+    nicsim::Replay replay(schedule.value());
     report = world.run(replay);
     if (i == 0 && replay.misfits() > 0)
       fmt::print(stderr, "lanyard: {} choices of the schedule do not fit this configuration; others were made\n",
@@ -72,10 +89,7 @@ int replay(const Options& o) {
 }  // namespace
 
 void add_replay(CLI::App& app, int& status) {
-  CLI::App* command = add_subcommand(app, "replay", "runs one schedule again");
-  const auto options = std::make_shared<Options>();
-  declare(*command, *options);
-  command->callback([options, &status] { status = replay(*options); });
+  add_subcommand(app, status, "replay", "runs one schedule again", declare, replay);
 }
 
 }  // namespace lanyard::tools
