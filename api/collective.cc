@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "api/reduction.h"
 #include "gpu/packing.h"
 
 namespace lanyard::api {
@@ -276,10 +275,6 @@ Result<int> place_of(Context& context, const Collective::Arithmetic& arithmetic)
                   "the own contribution and the result are to be in the same GPU's memory, or both in the host's");
   return into;
 }
-
-}  // namespace
-
-namespace {
 
 // To the members of one set, the last of which does the arithmetic.
 Status give_arithmetic(Context& context, const Collective::Arithmetic& arithmetic, Collective::Members members)

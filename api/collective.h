@@ -104,6 +104,21 @@ void follow_neighbor_alltoall(Context& context, const char* name, const Neighbou
                               const std::vector<Block>& from, const std::vector<Block>& to,
                               const CollectiveScope& scope, RequestRecord& record) LANYARD_REQUIRES(context_locked);
 
+// One of MPI's own operations on one of MPI's own datatypes, as a stream combines contributions: it calls no MPI, and
+// runs by whichever thread or device runs the stream.
+struct Reduction {
+  gpu::Operation operation = gpu::Operation::kSum;
+  gpu::Element element = gpu::Element::kInt8;
+  size_t size = 0;  // of an element in memory, in bytes
+
+  int error_class = MPI_SUCCESS;  // MPI_ERR_OP, MPI_ERR_TYPE: why there is none
+  std::string error;
+};
+
+// By MPI 4.0 section 6.9.2: predefined operations on the datatypes that they are defined for; also MINLOC and MAXLOC
+// (section 6.9.4), of which equal values give the lower index.
+Reduction reduction_of(MPI_Op operation, MPI_Datatype datatype);
+
 // A request that is matched by itself: a point-to-point one, or a member of a collective.
 template <typename Record, typename Visit>
 void for_each_part(Record& record, Visit visit) {

@@ -225,20 +225,6 @@ void begin(Context& context, const std::vector<RequestRecord*>& whole, const MPI
   }
 }
 
-// While a blocking call names them nobody else frees or matches them.
-void begin_call(const std::vector<RequestRecord*>& records) {
-  for (RequestRecord* record : records)
-    record->in_imatch = true;
-}
-
-// Where it has given up the same call may be made again, though some of its requests are matched.
-void end_call(const std::vector<RequestRecord*>& records, bool gave_up) {
-  for (RequestRecord* record : records) {
-    record->in_imatch = false;
-    record->gave_up = gave_up;
-  }
-}
-
 // The calling thread serves the card, and takes in what others say, from construction to destruction.
 class Attendance {
  public:
@@ -322,11 +308,17 @@ std::string match_and_wait(Context& context, int count, MPI_Request requests[], 
     if (collected.error_class != MPI_SUCCESS || collected.records.empty())
       return "";
     begin(context, collected.records, requests);
-    begin_call(collected.records);
+    // While the call names them nobody else frees or matches them.
+    for (RequestRecord* record : collected.records)
+      record->in_imatch = true;
   }
   std::string stall = wait_for(context, *attendance, collected.records, caller);
   const ContextLock lock(context);
-  end_call(collected.records, !stall.empty());
+  // A call that has given up may be made again, though some of its requests are matched.
+  for (RequestRecord* record : collected.records) {
+    record->in_imatch = false;
+    record->gave_up = !stall.empty();
+  }
   return stall;
 }
 

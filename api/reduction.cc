@@ -1,9 +1,9 @@
-#include "api/reduction.h"
-
+// What a stream can combine (collective.h).
 #include <concepts>
 #include <cstdint>
 #include <optional>
 
+#include "api/collective.h"
 #include "api/datatype.h"
 
 namespace lanyard::api {

@@ -52,25 +52,32 @@ std::optional<std::string> why_not_implied(const RequestRecord& record) {
 
 using Facts = std::vector<std::pair<const char*, std::string>>;
 
+// Of a collective: its members'.
 Facts facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked) {
+  const bool single = record.collective == nullptr;
+  const RequestRecord& first = single ? record : *record.collective->members.front();
   const bool matched = record.matched();
-  const bool by_lane = matched && record.core->lane != nullptr;
+  const bool by_lane = matched && first.core->lane != nullptr;
   Facts facts = {{kRoute, by_lane ? "lane" : matched ? "card" : "mpi"}};
-  if (context.nic_status().ok() && !by_lane)
+  if (context.nic_status().ok() && !(single && by_lane))
     facts.emplace_back("lanyard_strategy", core::strategy_name(context.endpoint().options().strategy));
   // Of a receive the match tells.
-  if (matched || record.transfer.direction == core::Direction::kSend)
+  if (single && (matched || record.transfer.direction == core::Direction::kSend))
     facts.emplace_back("lanyard_ready", (matched ? record.core->ready : record.transfer.ready) ? "yes" : "no");
-  if (matched)
-    facts.emplace_back("lanyard_entries", std::to_string(record.core->plan.size()));
+  if (matched) {
+    uint64_t entries = single ? record.core->plan.size() : 0;
+    for (const auto& member : single ? Collective::Members() : record.collective->members_of(0))
+      entries += member->core->plan.size();
+    facts.emplace_back("lanyard_entries", std::to_string(entries));
+  }
   std::optional<std::string> why;
-  if (!record.exchange.empty())
-    why = why_no_exchange(record);
-  const bool merged = !record.exchange.empty() && !why;
-  facts.emplace_back(kExchange, merged ? record.core->exchange->name : kNone);
+  if (!first.exchange.empty())
+    why = why_no_exchange(first);
+  const bool merged = !first.exchange.empty() && !why;
+  facts.emplace_back(kExchange, merged ? first.core->exchange->name : kNone);
   if (why)
     facts.emplace_back("lanyard_exchange_why", *why);
-  if (record.exchange_set.empty())
+  if (!single || record.exchange_set.empty())
     return facts;
   facts.emplace_back(kSet, merged && has_two_sets(record) ? record.exchange_set : kNone);
   if (merged)
@@ -79,28 +86,6 @@ Facts facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(c
     why = std::string("the request has no ") + kExchange;
   if (why)
     facts.emplace_back("lanyard_exchange_set_why", *why);
-  return facts;
-}
-
-// Of a collective: its members'.
-Facts facts_of_collective(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked) {
-  const RequestRecord& first = *record.collective->members.front();
-  const bool by_lane = first.matched() && first.core->lane != nullptr;
-  Facts facts = {{kRoute, !record.matched() ? "mpi" : by_lane ? "lane" : "card"}};
-  if (context.nic_status().ok())
-    facts.emplace_back("lanyard_strategy", core::strategy_name(context.endpoint().options().strategy));
-  if (record.matched()) {
-    uint64_t entries = 0;
-    for (const auto& member : record.collective->members_of(0))
-      entries += member->core->plan.size();
-    facts.emplace_back("lanyard_entries", std::to_string(entries));
-  }
-  std::optional<std::string> why;
-  if (!first.exchange.empty())
-    why = why_no_exchange(first);
-  facts.emplace_back(kExchange, first.exchange.empty() || why ? kNone : first.core->exchange->name);
-  if (why)
-    facts.emplace_back("lanyard_exchange_why", *why);
   return facts;
 }
 
@@ -206,7 +191,7 @@ int MPIX_Request_get_info(MPI_Request request, MPI_Info* info) {
     const ContextLock lock(*context);
     MatchCall::advance_all(*context);
     if (const RequestRecord* record = request == MPI_REQUEST_NULL ? nullptr : context->requests().find(request))
-      facts = record->collective == nullptr ? facts_of(*context, *record) : facts_of_collective(*context, *record);
+      facts = facts_of(*context, *record);
   }
   if (!facts)
     return raise("MPIX_Request_get_info", MPI_COMM_WORLD, MPI_ERR_REQUEST,

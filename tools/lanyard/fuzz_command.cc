@@ -27,7 +27,6 @@ struct Options {
   uint64_t schedules = 0;
   std::optional<uint64_t> seed;
   std::string config;
-  std::string programs = "all";
   std::vector<std::string> schedulers;
   double shrink = 10;
   uint32_t jobs = std::clamp(std::thread::hardware_concurrency(), 1u, kMostJobs);
@@ -44,12 +43,9 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--seed", o.seed, "of the first schedule of each configuration (default: another one each time)")
       ->check([](const std::string& text) { return std::string(text[0] == '-' ? "a seed is not negative" : ""); })
       ->type_name("N");
-  app.add_option("--config", o.config, "the workload and its world, see below (default: a portfolio)")
+  app.add_option("--config", o.config,
+                 "the workload and its world, see below (default: a portfolio, then random programs)")
       ->type_name("ITEM,...");
-  app.add_option("--programs", o.programs,
-                 "without --config: fixed (a portfolio), random, or all: the portfolio first (default)")
-      ->check(CLI::IsMember({"fixed", "random", "all"}).description(""))
-      ->type_name("WHICH");
   app.add_option("--scheduler", o.schedulers, "random, pct, swarm or delay; repeatable (default: all of them)")
       ->type_name("NAME");
   app.add_option("--shrink", o.shrink,
@@ -68,9 +64,8 @@ std::chrono::nanoseconds in_time(double seconds) {
 Result<CampaignOptions> campaign_of(const Options& o) {
   CampaignOptions options;
   if (o.config.empty()) {
-    if (o.programs != "random")
-      options.configs = portfolio();
-    options.random_programs = o.programs != "fixed";
+    options.configs = portfolio();
+    options.random_programs = true;
   } else {
     Result<nicsim::Config> config = nicsim::Config::parse(o.config);
     if (!config.ok())

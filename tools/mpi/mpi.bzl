@@ -64,9 +64,7 @@ def mpi_cc_test(
         env = {},
         data = [],
         size = "medium",
-        timeout = None,
         tags = [],
-        flaky = False,
         **kw):
     """One program a test, run by tools/mpirun; `ranks` maps an implementation to rank counts.
 
@@ -96,9 +94,7 @@ def mpi_cc_test(
                 env = env,
                 data = data,
                 size = size,
-                timeout = timeout,
                 tags = tags + ([] if impl == "openmpi" and n == 2 else ["night"]),
-                flaky = flaky,
             )
 
 def mpi_run_test(
