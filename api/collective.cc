@@ -34,6 +34,17 @@ class Builder {
   RequestRecord& receive(Edge from, const Block& block) LANYARD_REQUIRES(context_locked) {
     return add(LANYARD_RECEIVE, from, block);
   }
+  // To each other process and from it, in each of two sets; the tag is the set.
+  void exchange_with_all(const Block& to, const Block& from) LANYARD_REQUIRES(context_locked) {
+    for (const int set : {0, 1})
+      for (int peer = 0; peer < size_; ++peer) {
+        if (peer == rank_)
+          continue;
+        send({peer, set}, to);
+        receive({peer, set}, from);
+      }
+    collective().two_sets = size_ > 1;
+  }
   void refuse(int error_class, const std::string& why) {
     record_.refuse(error_class, *record_.collective->name + ": " + why);
   }
@@ -77,8 +88,7 @@ class Builder {
 };
 
 constexpr int kTag = 0;
-constexpr int kSets[] = {0, 1};  // and the tags of their messages
-constexpr uint64_t kLine = 64;   // of a cache
+constexpr uint64_t kLine = 64;  // of a cache
 const Block kNothing{nullptr, 0, MPI_BYTE};
 
 Block bytes_at(const void* memory, uint64_t bytes) {
@@ -89,14 +99,7 @@ Block bytes_at(const void* memory, uint64_t bytes) {
 
 void follow_barrier(Context& context, const CollectiveScope& scope, RequestRecord& record) {
   Builder builder(context, "MPI_Barrier", scope, record);
-  for (const int set : kSets)
-    for (int peer = 0; peer < builder.size(); ++peer) {
-      if (peer == builder.rank())
-        continue;
-      builder.send({peer, set}, kNothing);
-      builder.receive({peer, set}, kNothing);
-    }
-  builder.collective().two_sets = builder.size() > 1;
+  builder.exchange_with_all(kNothing, kNothing);
   builder.finish();
 }
 
@@ -136,14 +139,8 @@ void follow_allreduce(Context& context, const void* from, const Block& into, MPI
     }
     return builder.finish();
   }
-  for (const int set : kSets)
-    for (int peer = 0; peer < builder.size(); ++peer) {
-      if (peer == builder.rank())
-        continue;
-      builder.send({peer, set}, bytes_at(own, bytes));
-      builder.receive({peer, set}, bytes_at(to, bytes));  // where it goes is known at the match: give_arithmetic()
-    }
-  builder.collective().two_sets = true;
+  // Where the contributions of others go is known at the match: give_arithmetic().
+  builder.exchange_with_all(bytes_at(own, bytes), bytes_at(to, bytes));
   std::vector<uint64_t> parts(static_cast<size_t>(builder.size()), 0);
   parts[static_cast<size_t>(builder.rank())] = reinterpret_cast<uint64_t>(own);
   builder.collective().arithmetic = {

@@ -14,7 +14,7 @@
 namespace lanyard::api {
 
 struct Settings {
-  std::string nic = "sim";                         // LANYARD_NIC: sim, ofi, cxi
+  std::string nic = "sim";                         // LANYARD_NIC: sim, cxi
   bool checked = false;                            // LANYARD_CHECK: assert the NIC's contract at every call
   bool overflow = true;                            // LANYARD_OVERFLOW: on, off
   std::string fault;                               // LANYARD_SIM_FAULT: stale-device-data

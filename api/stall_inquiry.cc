@@ -16,11 +16,10 @@ struct Header {
   enum class Kind : uint64_t { kQuestion, kAnswer } kind = Kind::kQuestion;
   uint64_t id = 0;  // the asker's name for the question
   uint32_t has_next = 0;
-  uint32_t is_done_here = 0;  // kIsDoneHere, kHasCompleted
+  uint32_t is_done_here = 0;
+  uint64_t has_completed = 0;
   StallHop next;
 };
-constexpr uint32_t kIsDoneHere = 1;
-constexpr uint32_t kHasCompleted = 2;
 
 std::string name(uint32_t rank) { return "rank " + std::to_string(rank); }
 
@@ -145,7 +144,8 @@ void StallInquiry::ask(const StallHop& hop) {
   waiting_ = hop;
   since_ = Clock::now();
   id_ = context_.next_question();
-  tell(context_, hop.rank, {.kind = Header::Kind::kQuestion, .id = id_, .has_next = 0, .is_done_here = 0, .next = {}},
+  tell(context_, hop.rank,
+       {.kind = Header::Kind::kQuestion, .id = id_, .has_next = 0, .is_done_here = 0, .has_completed = 0, .next = {}},
        std::as_bytes(std::span(&waiting_->question, 1)));
 }
 
@@ -170,12 +170,12 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
     StallAnswer answer = answer_question(context, from, question);
     if (answer.text.size() > kLongestText)
       answer.text.resize(kLongestText);
-    const Header reply{
-        .kind = Header::Kind::kAnswer,
-        .id = header.id,
-        .has_next = answer.next ? 1u : 0u,
-        .is_done_here = (answer.is_done_here ? kIsDoneHere : 0u) | (answer.has_completed ? kHasCompleted : 0u),
-        .next = answer.next.value_or(StallHop())};
+    const Header reply{.kind = Header::Kind::kAnswer,
+                       .id = header.id,
+                       .has_next = answer.next ? 1u : 0u,
+                       .is_done_here = answer.is_done_here ? 1u : 0u,
+                       .has_completed = answer.has_completed ? 1u : 0u,
+                       .next = answer.next.value_or(StallHop())};
     tell(context, from, reply, std::as_bytes(std::span(answer.text)));
     return;
   }
@@ -187,8 +187,8 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
     return;  // it was not waited for so long
   StallAnswer answer{.text = std::string(reinterpret_cast<const char*>(rest.data()), rest.size()),
                      .next = {},
-                     .is_done_here = (header.is_done_here & kIsDoneHere) != 0,
-                     .has_completed = (header.is_done_here & kHasCompleted) != 0};
+                     .is_done_here = header.is_done_here != 0,
+                     .has_completed = header.has_completed != 0};
   if (header.has_next != 0 && header.next.rank < context.size())
     answer.next = header.next;
   (*asker)->take(from, answer);

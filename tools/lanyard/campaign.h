@@ -2,6 +2,7 @@
 #ifndef LANYARD_TOOLS_LANYARD_CAMPAIGN_H_
 #define LANYARD_TOOLS_LANYARD_CAMPAIGN_H_
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,13 +15,26 @@
 #include <unordered_set>
 #include <vector>
 
+#include "nicsim/deterministic/chooser.h"
 #include "nicsim/deterministic/config.h"
 #include "nicsim/deterministic/fuzz.h"
 #include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/schedulers.h"
-#include "tools/lanyard/coverage.h"
+#include "nicsim/deterministic/world.h"
 
 namespace lanyard::tools {
+
+// Which kinds of steps, choices and faults occurred in runs, and how often.
+struct Coverage {
+  std::array<uint64_t, nicsim::kStepKinds> steps{};      // by StepKind
+  std::array<uint64_t, nicsim::kChoiceKinds> choices{};  // by ChoiceKind: how often another than 0 was chosen
+
+  // Runs the schedule from the beginning and counts what occurs in it.
+  void add(nicsim::World& world, const nicsim::Schedule& schedule);
+  Coverage& operator+=(const Coverage& other);
+  // "steps 10/10, coalesced rings, failures; never: no-room"
+  std::string to_string() const;
+};
 
 struct CampaignOptions {
   std::vector<nicsim::Config> configs;  // none: random programs only

@@ -1,6 +1,7 @@
-#include "tools/lanyard/coverage.h"
-
 #include <algorithm>
+#include <string>
+
+#include "tools/lanyard/campaign.h"
 
 namespace lanyard::tools {
 
@@ -76,7 +77,7 @@ std::string Coverage::to_string() const {
   const auto seen = steps.size() - static_cast<size_t>(std::count(steps.begin(), steps.end(), 0));
   std::string text = "steps " + std::to_string(seen) + "/" + std::to_string(steps.size());
   std::string never;
-  for (uint32_t i = 0; i < kStepKinds; ++i)
+  for (uint32_t i = 0; i < nicsim::kStepKinds; ++i)
     if (steps[i] == 0)
       never += std::string(never.empty() ? "" : ", ") + nicsim::step_name(static_cast<nicsim::StepKind>(i));
   for (uint32_t i = 0; i < nicsim::kChoiceKinds; ++i) {

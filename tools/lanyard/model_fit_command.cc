@@ -118,14 +118,8 @@ void print_left_out(const std::vector<modelled::LeftOut>& left_out) {
   print_errors("  several ranks", all, [](const Compared& row) { return row.measured.workload.ranks > 1; });
 }
 
-int fit(const Options& o) {
-  const Result<Machine> machine = Machine::open(o.machine);
-  if (!machine.ok())
-    return usage_error(machine.status().message());
-  const Result<std::vector<Measurement>> rows = read(o);
-  if (!rows.ok())
-    return usage_error(rows.status().message());
-  const Result<modelled::Calibration> fitted = modelled::calibrate(rows.value(), machine.value(), "fitted");
+int fit(const Options& o, const Machine& machine, const std::vector<Measurement>& rows) {
+  const Result<modelled::Calibration> fitted = modelled::calibrate(rows, machine, "fitted");
   if (!fitted.ok())
     return usage_error(fitted.status().message());
   fmt::print("\nfigures, with 95 % intervals\n");
@@ -139,8 +133,7 @@ int fit(const Options& o) {
     print_rows(fitted.value().rows);
   print_summary(fitted.value().rows);
   if (!o.quick) {
-    const Result<std::vector<modelled::LeftOut>> left_out =
-        modelled::leave_rank_counts_out(rows.value(), fitted.value());
+    const Result<std::vector<modelled::LeftOut>> left_out = modelled::leave_rank_counts_out(rows, fitted.value());
     if (!left_out.ok())
       return usage_error(left_out.status().message());
     print_left_out(left_out.value());
@@ -152,14 +145,8 @@ int fit(const Options& o) {
   return file.flush() ? 0 : trouble(o.out + " cannot be written");
 }
 
-int compare(const Options& o) {
-  const Result<Machine> machine = Machine::open(o.machine);
-  if (!machine.ok())
-    return usage_error(machine.status().message());
-  const Result<std::vector<Measurement>> rows = read(o);
-  if (!rows.ok())
-    return usage_error(rows.status().message());
-  const Result<std::vector<Compared>> compared = modelled::compare(rows.value(), machine.value());
+int compare(const Options& o, const Machine& machine, const std::vector<Measurement>& rows) {
+  const Result<std::vector<Compared>> compared = modelled::compare(rows, machine);
   if (!compared.ok())
     return usage_error(compared.status().message());
   fmt::print("\nmodelled against measured, figures of {} as they are\n", o.machine);
@@ -167,6 +154,14 @@ int compare(const Options& o) {
     print_rows(compared.value());
   print_summary(compared.value());
   return 0;
+}
+
+int run(const Options& o, int (*command)(const Options&, const Machine&, const std::vector<Measurement>&)) {
+  const Result<Machine> machine = Machine::open(o.machine);
+  if (!machine.ok())
+    return usage_error(machine.status().message());
+  const Result<std::vector<Measurement>> rows = read(o);
+  return rows.ok() ? command(o, machine.value(), rows.value()) : usage_error(rows.status().message());
 }
 
 }  // namespace
@@ -177,14 +172,14 @@ void add_model_fit(CLI::App& model, int& status) {
   declare(*command, *options, "what is not fitted, and where the fit starts (default: frontier)");
   command->add_option("--out", options->out, "writes the machine's file")->type_name("FILE");
   command->add_flag("--no-cross-validation", options->quick, "which takes most of the time");
-  command->callback([options, &status] { status = fit(*options); });
+  command->callback([options, &status] { status = run(*options, fit); });
 }
 
 void add_model_compare(CLI::App& model, int& status) {
   CLI::App* command = model.add_subcommand("compare", "a machine's figures against measurements, without a fit");
   const auto options = std::make_shared<Options>();
   declare(*command, *options, "default: frontier");
-  command->callback([options, &status] { status = compare(*options); });
+  command->callback([options, &status] { status = run(*options, compare); });
 }
 
 }  // namespace lanyard::tools
