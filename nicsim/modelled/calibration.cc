@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "nicsim/modelled/engine.h"
-#include "nicsim/modelled/least_squares.h"
 
 namespace lanyard::modelled {
 

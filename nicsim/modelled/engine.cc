@@ -15,12 +15,6 @@ namespace {
 enum class Kind : uint32_t { kHost, kPosted, kRing, kArrival, kLanding, kCompletion };
 constexpr int kKindShift = 24;
 
-// Buckets of 8 ns, of which thousands of ranks fill most. Few ranks would turn empty ones: theirs last for a second,
-// and so are heaps.
-constexpr int kNarrowBits = 13, kNarrowRingBits = 15;
-constexpr int kWideBits = 40, kWideRingBits = 1;
-constexpr uint32_t kManyRanks = 64;
-
 struct Word {
   Picoseconds raised = 0;  // the last time
   uint32_t value = 0;
@@ -50,12 +44,7 @@ struct Card {
 class Engine {
  public:
   Engine(const Job& job, const RunOptions& options)
-      : job_(job),
-        costs_(job.costs),
-        options_(options),
-        ahead_(std::bit_ceil(std::max(1u, job.costs.run_ahead))),
-        calendar_(job.ranks() > kManyRanks ? Calendar(kNarrowBits, kNarrowRingBits)
-                                           : Calendar(kWideBits, kWideRingBits)) {}
+      : job_(job), costs_(job.costs), options_(options), ahead_(std::bit_ceil(std::max(1u, job.costs.run_ahead))) {}
 
   Result<Timing> run() {
     LANYARD_RETURN_IF_ERROR(set_up());

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "nicsim/modelled/job.h"
-#include "nicsim/modelled/picoseconds.h"
 #include "transport/base/status.h"
 
 namespace lanyard::modelled {

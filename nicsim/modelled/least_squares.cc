@@ -1,4 +1,4 @@
-#include "nicsim/modelled/least_squares.h"
+#include "nicsim/modelled/calibration.h"
 
 #include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
@@ -69,27 +69,22 @@ bool solve(Matrix matrix, Vector& right) {
 
 // Half the 95 % intervals of the values that the rows say something on.
 std::vector<double> margins(const Matrix& slopes, const std::vector<double>& weights, double squares) {
-  std::vector<size_t> felt;
   std::vector<double> margins(slopes.size2(), std::numeric_limits<double>::infinity());
-  for (size_t k = 0; k < slopes.size2(); ++k)
-    for (size_t i = 0; i < slopes.size1(); ++i)
-      if (slopes(i, k) != 0) {
-        felt.push_back(k);
-        break;
-      }
+  Matrix matrix = normal(slopes, weights);
+  std::vector<size_t> felt;
+  for (size_t k = 0; k < margins.size(); ++k)
+    if (matrix(k, k) > 0)
+      felt.push_back(k);
+    else
+      matrix(k, k) = 1;  // so that it has an inverse, in which the others are as they would be alone
   if (slopes.size1() <= felt.size())
     return margins;
-  Matrix some(slopes.size1(), felt.size());
-  for (size_t i = 0; i < slopes.size1(); ++i)
-    for (size_t k = 0; k < felt.size(); ++k)
-      some(i, k) = slopes(i, felt[k]);
-  const Matrix matrix = normal(some, weights);
   const double freedom = static_cast<double>(slopes.size1() - felt.size());
   const double quantile = boost::math::quantile(boost::math::students_t(freedom), 0.975);
-  for (size_t k = 0; k < felt.size(); ++k) {
-    Vector unit = ublas::unit_vector<double>(felt.size(), k);
+  for (const size_t k : felt) {
+    Vector unit = ublas::unit_vector<double>(margins.size(), k);
     if (solve(matrix, unit) && unit(k) > 0)
-      margins[felt[k]] = quantile * std::sqrt(unit(k) * squares / freedom);
+      margins[k] = quantile * std::sqrt(unit(k) * squares / freedom);
   }
   return margins;
 }

@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "gpu/stream.h"
-#include "nicsim/modelled/recording_nic.h"
-#include "nicsim/modelled/recording_stream.h"
+#include "nicsim/modelled/recording.h"
 #include "transport/base/check.h"
 #include "transport/core/endpoint.h"
 #include "transport/core/queue.h"

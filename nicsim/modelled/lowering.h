@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "nicsim/modelled/picoseconds.h"
 #include "nicsim/modelled/program.h"
 #include "transport/base/status.h"
 #include "transport/core/strategy.h"

@@ -9,12 +9,20 @@
 #include <sstream>
 #include <utility>
 
-#include "nicsim/modelled/built_in_machines.h"
 #include "transport/base/check.h"
 
 namespace lanyard::modelled {
 
 namespace {
+
+// The machine files that the command brings along (machines/*.txt), in the program itself: it is installed alone.
+struct BuiltInMachine {
+  std::string_view name;
+  std::string_view text;
+};
+constexpr BuiltInMachine kBuiltInMachines[] = {
+#include "nicsim/modelled/machine_texts.inc"
+};
 
 struct Known {
   const char* name;

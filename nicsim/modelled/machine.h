@@ -14,9 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "nicsim/modelled/costs.h"
 #include "nicsim/modelled/job.h"
-#include "nicsim/modelled/picoseconds.h"
 #include "transport/base/status.h"
 
 namespace lanyard::modelled {

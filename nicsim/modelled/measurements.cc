@@ -1,4 +1,4 @@
-#include "nicsim/modelled/measurements.h"
+#include "nicsim/modelled/calibration.h"
 
 #include <algorithm>
 #include <charconv>
@@ -64,7 +64,7 @@ class Table {
 
 // One trial. The workload's ranks are 0 where it is of no kind that is modelled.
 struct Trial {
-  Workload workload;
+  Workload workload{.ranks = 0};
   double us = 0;
 };
 
@@ -73,10 +73,8 @@ constexpr double kMostRanks = 1 << 24;
 Result<Trial> read_halo(const Table& table) {
   Trial trial;
   const std::string& backend = table.text("backend");
-  if (backend.find("CXI-") == std::string::npos || backend.find("Buffering") == std::string::npos) {
-    trial.workload.ranks = 0;
+  if (backend.find("CXI-") == std::string::npos || backend.find("Buffering") == std::string::npos)
     return trial;
-  }
   const double nodes = table.number("nodes"), per_node = table.number("ntasks"), side = table.number("size");
   trial.us = table.number("solver_time") * 1e6 / table.number("cycles");
   if (!(nodes * per_node <= kMostRanks) || !(side <= 1e9) || !std::isfinite(trial.us))
@@ -93,10 +91,8 @@ Result<Trial> read_halo(const Table& table) {
 Result<Trial> read_ping_pong(const Table& table) {
   Trial trial;
   const std::string& backend = table.text("Backend");
-  if (backend != "cxi-coarse" && backend != "cxi-fine") {
-    trial.workload.ranks = 0;
+  if (backend != "cxi-coarse" && backend != "cxi-fine")
     return trial;
-  }
   const double items = table.number("Items");
   trial.us = table.number("Time") * 1e6 / table.number("Iters");
   if (!(items <= 1e12) || !std::isfinite(trial.us))

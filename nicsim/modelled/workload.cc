@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "nicsim/modelled/halo.h"
 #include "nicsim/modelled/step_builder.h"
 
 namespace lanyard::modelled {
@@ -51,9 +50,10 @@ class Maker {
       return invalid("pingpong has 2 ranks");
     if (workload_.kind == Kind::kAllreduce && workload_.ranks < 2)
       return invalid("allreduce has at least 2 ranks");
-    if ((workload_.kind == Kind::kAllreduce || workload_.kind == Kind::kCg) && !std::has_single_bit(workload_.ranks))
+    const bool doubles = workload_.kind == Kind::kAllreduce || workload_.kind == Kind::kCg;
+    if (doubles && !std::has_single_bit(workload_.ranks))
       return {Code::kUnsupported, kind_name(workload_.kind) + " is modelled for powers of two of ranks only"};
-    if ((workload_.kind == Kind::kAllreduce || workload_.kind == Kind::kCg) && workload_.ready)
+    if (doubles && workload_.ready)
       return invalid("nothing promises " + kind_name(workload_.kind) +
                      "'s ready sends that their receives are started");
     for (int d = 0; on_grid && d < grid_.dimensions; ++d)
@@ -201,39 +201,33 @@ std::array<uint32_t, 3> split(uint32_t ranks, int dimensions) {
 
 namespace {
 
-Status check(const Workload& workload, const Machine& machine, const Maker& maker) {
+// Typical: of one card's ranks, each like rank 0 and its own neighbour.
+Result<Job> make(const Workload& workload, const Machine& machine, bool typical) {
   if (workload.ranks_per_node > machine["node.ranks"])
     return invalid("a node of " + machine.name() + " has room for " +
                    std::to_string(static_cast<uint32_t>(machine["node.ranks"])) + " ranks");
-  return maker.check();
+  const Maker maker(workload, machine);
+  LANYARD_RETURN_IF_ERROR(maker.check());
+  Placement placement = machine.placement(workload.ranks_per_node);
+  const uint32_t ranks = typical ? placement.ranks_per_nic() : workload.ranks;
+  if (typical)
+    placement = {.ranks_per_node = ranks, .nics_per_node = 1, .nodes_per_group = 1};
+  JobBuilder builder(machine.costs(workload.memory, workload.ranks_per_node), placement);
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    StepBuilder step = maker.step(typical ? 0 : rank);
+    if (typical)
+      step.turn_to(rank);
+    LANYARD_RETURN_IF_ERROR(builder.add(step));
+  }
+  return builder.take();
 }
 
 }  // namespace
 
-Result<Job> make_job(const Workload& workload, const Machine& machine) {
-  const Maker maker(workload, machine);
-  LANYARD_RETURN_IF_ERROR(check(workload, machine, maker));
-  JobBuilder builder(machine.costs(workload.memory, workload.ranks_per_node),
-                     machine.placement(workload.ranks_per_node));
-  for (uint32_t rank = 0; rank < workload.ranks; ++rank)
-    LANYARD_RETURN_IF_ERROR(builder.add(maker.step(rank)));
-  return builder.take();
-}
+Result<Job> make_job(const Workload& workload, const Machine& machine) { return make(workload, machine, false); }
 
 Result<Job> make_typical_job(const Workload& workload, const Machine& machine) {
-  if (workload.kind == Kind::kPingPong)
-    return make_job(workload, machine);
-  const Maker maker(workload, machine);
-  LANYARD_RETURN_IF_ERROR(check(workload, machine, maker));
-  const uint32_t ranks = machine.placement(workload.ranks_per_node).ranks_per_nic();
-  JobBuilder builder(machine.costs(workload.memory, workload.ranks_per_node),
-                     {.ranks_per_node = ranks, .nics_per_node = 1, .nodes_per_group = 1});
-  for (uint32_t rank = 0; rank < ranks; ++rank) {
-    StepBuilder step = maker.step(0);
-    step.turn_to(rank);
-    LANYARD_RETURN_IF_ERROR(builder.add(step));
-  }
-  return builder.take();
+  return make(workload, machine, workload.kind != Kind::kPingPong);
 }
 
 uint32_t entries_of(const Job& job) { return static_cast<uint32_t>(job.program(0).entries.size()); }

@@ -9,9 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "nicsim/modelled/least_squares.h"
-#include "nicsim/modelled/measurements.h"
-
 namespace lanyard::modelled {
 namespace {
 

@@ -11,7 +11,6 @@
 
 #include "nicsim/modelled/calibration.h"
 #include "nicsim/modelled/machine.h"
-#include "nicsim/modelled/measurements.h"
 #include "tools/lanyard/command.h"
 namespace lanyard::tools {
 

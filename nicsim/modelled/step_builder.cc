@@ -1,4 +1,4 @@
-#include "nicsim/modelled/halo.h"
+#include "nicsim/modelled/step_builder.h"
 
 namespace lanyard::modelled {
 
