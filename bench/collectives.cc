@@ -7,16 +7,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include <lanyard/lanyard.h>
-#include "bench/mpi_check.h"
-#include "bench/mpi_process.h"
-#include "bench/options.h"
-#include "bench/queue_info.h"
-#include "bench/statistics.h"
+#include "bench/program.h"
+#include "bench/queue.h"
+#include "bench/report.h"
+#include "bench/streams.h"
 
 namespace lanyard::bench {
 namespace {
@@ -29,7 +27,7 @@ struct Options {
   int operations = 1000;
   int batch = 50;
   int trials = 7;
-  Format format = Format::kText;
+  std::string format = "text";
 };
 
 void declare(CLI::App& app, Options& o) {
@@ -128,147 +126,76 @@ class Operation {
   Value round_ = 0;
 };
 
-struct Row {
-  std::string collective;
-  uint64_t bytes = 0;
-  std::string mode;
-  Estimate us;  // an operation
-  uint64_t entries = 0;
-  bool verified = false;
-};
-
 class Measurement {
  public:
-  Measurement(const MpiProcess& process, const Options& options) : process_(process), o_(options) {
-    check(MPIX_Host_stream_create(&stream_), "MPIX_Host_stream_create");
-    check(MPIX_Queue_init(&queue_, MPIX_QUEUE_HOST, &stream_), "MPIX_Queue_init");
-  }
-  ~Measurement() {
-    check(MPIX_Queue_free(&queue_), "MPIX_Queue_free");
-    check(MPIX_Host_stream_free(&stream_), "MPIX_Host_stream_free");
-  }
-  Measurement(const Measurement&) = delete;
-  Measurement& operator=(const Measurement&) = delete;
+  Measurement(const MpiProcess& process, const Options& options, Report& report)
+      : process_(process), o_(options), report_(report) {}
 
-  std::vector<Row> rows(const std::string& collective, uint64_t bytes) {
+  // The MPI's persistent collective, the baseline; its blocking one; and Lanyard's.
+  void run(const std::string& collective, uint64_t bytes) {
     Operation operation(process_, collective, bytes);
-    std::vector<Row> rows;
-    const auto measure = [&](const char* mode, uint64_t entries, const std::function<void(int)>& run) {
-      Row& row = rows.emplace_back(Row{collective, bytes, mode, {}, entries, true});
+    double baseline = 0;
+    const auto measure = [&](const char* mode, const Json& entries, const std::function<void(int)>& run) {
+      bool verified = true;
       run(o_.batch);  // warms up
-      std::vector<double> us;
+      std::vector<double> trials;
       for (int trial = 0; trial < o_.trials; ++trial) {
         process_.barrier();
         const double begin = MPI_Wtime();
         for (int done = 0; done < o_.operations; done += o_.batch)
           run(std::min(o_.batch, o_.operations - done));
-        us.push_back(process_.largest(MPI_Wtime() - begin) * 1e6 / o_.operations);
-        row.verified = process_.all(operation.right()) && row.verified;
+        trials.push_back(process_.largest(MPI_Wtime() - begin) * 1e6 / o_.operations);
+        verified = process_.all(operation.right()) && verified;
       }
-      row.us = estimate(us);
+      const Estimate us = estimate(trials);
+      baseline = baseline > 0 ? baseline : us.mean;
+      report_.add({{"collective", collective},
+                   {"bytes", bytes},
+                   {"mode", mode},
+                   {"us_mean", us.mean},
+                   {"us_ci95", or_null(us.ci95)},
+                   {"us_min", us.min},
+                   {"ratio", us.mean / baseline},
+                   {"entries", entries},
+                   {"verified", verified}});
     };
-    MPI_Request request = operation.make();
-    measure("persistent", 0, [&](int times) {
+    RequestSet requests;
+    requests.add(operation.make());
+    MPI_Request& request = requests[0];
+    measure("persistent", Json(), [&](int times) {
       for (int i = 0; i < times; ++i) {
-        contribute(operation);
-        synchronize();
+        stream_.launch(Operation::contribute, &operation);
+        stream_.synchronize();
         check(MPI_Start(&request), "MPI_Start");
         check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
       }
     });
-    measure("blocking", 0, [&](int times) {
+    measure("blocking", Json(), [&](int times) {
       for (int i = 0; i < times; ++i) {
-        contribute(operation);
-        synchronize();
+        stream_.launch(Operation::contribute, &operation);
+        stream_.synchronize();
         operation.call();
       }
     });
-    check(MPIX_Match(&request, MPI_STATUS_IGNORE), "MPIX_Match");
-    measure("lanyard", entries_of(request), [&](int times) {
+    requests.match();
+    measure("lanyard", requests.facts(0).at("lanyard_entries"), [&](int times) {
       for (int i = 0; i < times; ++i) {
-        contribute(operation);
-        check(MPIX_Enqueue_start(queue_, &request), "MPIX_Enqueue_start");
-        check(MPIX_Enqueue_wait(queue_, &request), "MPIX_Enqueue_wait");
+        stream_.launch(Operation::contribute, &operation);
+        queue_.start(request);
+        queue_.wait(request);
       }
-      check(MPIX_Queue_wait(queue_), "MPIX_Queue_wait");
+      queue_.drain();
     });
-    check(MPI_Request_free(&request), "MPI_Request_free");
-    return rows;
   }
-  QueueInfo info() const { return QueueInfo(queue_); }
+  Json info() const { return queue_.info(); }
 
  private:
-  void contribute(Operation& operation) {
-    check(MPIX_Host_stream_launch(stream_, Operation::contribute, &operation), "MPIX_Host_stream_launch");
-  }
-  void synchronize() { check(MPIX_Host_stream_synchronize(stream_), "MPIX_Host_stream_synchronize"); }
-  static uint64_t entries_of(MPI_Request request) {
-    MPI_Info info = MPI_INFO_NULL;
-    char text[MPI_MAX_INFO_VAL + 1] = "0";
-    int found = 0;
-    check(MPIX_Request_get_info(request, &info), "MPIX_Request_get_info");
-    check(MPI_Info_get(info, "lanyard_entries", MPI_MAX_INFO_VAL, text, &found), "MPI_Info_get");
-    check(MPI_Info_free(&info), "MPI_Info_free");
-    return std::stoull(text);
-  }
-
   const MpiProcess& process_;
   const Options& o_;
-  MPIX_Host_stream stream_ = MPIX_HOST_STREAM_NULL;
-  MPIX_Queue queue_ = MPIX_QUEUE_NULL;
+  Report& report_;
+  HostStream stream_;
+  StreamQueue queue_{stream_};
 };
-
-void print_header(const Options& o, int ranks) {
-  if (o.format == Format::kCsv) {
-    fmt::print("mpi,ranks,batch,trials,collective,bytes,mode,us_mean,us_ci95,us_min,ratio,entries,verified\n");
-    return;
-  }
-  fmt::print("Collectives on a host stream, {} ranks, {}, {} trials of {} operations, {} enqueued at once\n", ranks,
-             mpi_library(), o.trials, o.operations, o.batch);
-  fmt::print("{:<10} {:>9} {:<11} {:>10} {:>8} {:>10} {:>7} {:>8}\n", "collective", "bytes", "mode", "us", "+-",
-             "least", "ratio", "entries");
-}
-
-// `baseline`: of the MPI's persistent collective in this run.
-void print(const Options& o, int ranks, const Row& row, double baseline) {
-  const std::string interval = row.us.ci95 ? fmt::format("{:.3f}", *row.us.ci95) : "";
-  if (o.format == Format::kCsv)
-    fmt::print("{},{},{},{},{},{},{},{:.4f},{},{:.4f},{:.4f},{},{}\n", csv_field(mpi_library()), ranks, o.batch,
-               o.trials, row.collective, row.bytes, row.mode, row.us.mean, interval, row.us.min, row.us.mean / baseline,
-               row.entries, row.verified ? "yes" : "no");
-  else
-    fmt::print("{:<10} {:>9} {:<11} {:>10.3f} {:>8} {:>10.3f} {:>6.2f}x {:>8}{}\n", row.collective, row.bytes, row.mode,
-               row.us.mean, interval, row.us.min, row.us.mean / baseline, row.entries, row.verified ? "" : "  WRONG");
-}
-
-// `baseline` as above.
-nlohmann::ordered_json to_json(const Row& row, double baseline) {
-  nlohmann::ordered_json item;
-  item["collective"] = row.collective;
-  item["bytes"] = row.bytes;
-  item["mode"] = row.mode;
-  item["us_mean"] = row.us.mean;
-  item["us_ci95"] = row.us.ci95 ? nlohmann::ordered_json(*row.us.ci95) : nlohmann::ordered_json(nullptr);
-  item["us_min"] = row.us.min;
-  item["ratio"] = row.us.mean / baseline;
-  item["entries"] = row.entries;
-  item["verified"] = row.verified;
-  return item;
-}
-
-void print_json(const Options& o, int ranks, bool verified, const nlohmann::ordered_json& rows, const QueueInfo& nic) {
-  nlohmann::ordered_json out;
-  out["benchmark"] = "collectives";
-  out["verified"] = verified;
-  out["mpi"] = mpi_library();
-  out["ranks"] = ranks;
-  out["operations"] = o.operations;
-  out["batch"] = o.batch;
-  out["trials"] = o.trials;
-  out["rows"] = rows;
-  out["nic"] = nic.json();
-  fmt::print("{}\n", out.dump(2));
-}
 
 int run(int argc, char** argv, const MpiProcess& process) {
   Options options;
@@ -279,30 +206,21 @@ int run(int argc, char** argv, const MpiProcess& process) {
   for (const uint64_t bytes : options.bytes)
     if (bytes % sizeof(Value) != 0)
       return usage_error(process, "collectives", fmt::format("--bytes takes multiples of 8, not {}", bytes));
-  const bool is_json = options.format == Format::kJson;
-  if (process.is_first() && !is_json)
-    print_header(options, process.ranks());
-  bool right = true;
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  Measurement measurement(process, options);
-  for (const std::string& collective : options.collectives) {
+  Report report("collectives");
+  report.fact("mpi", mpi_library());
+  report.fact("ranks", process.ranks());
+  report.fact("operations", options.operations);
+  report.fact("batch", options.batch);
+  report.fact("trials", options.trials);
+  Measurement measurement(process, options, report);
+  for (const std::string& collective : options.collectives)
     // A barrier has no bytes.
-    const std::vector<uint64_t> sizes = collective == "barrier" ? std::vector<uint64_t>{0} : options.bytes;
-    for (const uint64_t bytes : sizes) {
-      const std::vector<Row> rows = measurement.rows(collective, bytes);
-      for (const Row& row : rows) {
-        right = right && row.verified;
-        if (is_json)
-          list.push_back(to_json(row, rows.front().us.mean));
-        else if (process.is_first())
-          print(options, process.ranks(), row, rows.front().us.mean);
-      }
-    }
-  }
-  const QueueInfo nic = measurement.info();
-  if (process.is_first() && is_json)
-    print_json(options, process.ranks(), right, list, nic);
-  return right ? 0 : kExitMismatch;
+    for (const uint64_t bytes : collective == "barrier" ? std::vector<uint64_t>{0} : options.bytes)
+      measurement.run(collective, bytes);
+  add_nic(report, measurement.info());
+  if (process.is_first())
+    report.print(options.format);
+  return report.verified() ? 0 : kExitMismatch;
 }
 
 }  // namespace

@@ -1,170 +1,247 @@
-// What enqueuing costs the host: starts and waits, one by one and many at once, beside other
-// matched requests. The stream stands at a gate meanwhile, so nothing but enqueuing is measured.
-// See README.md.
-#include <benchmark/benchmark.h>
+// What enqueuing costs the host: starts and waits, one by one and many at once, and beside other matched requests.
+// A gate holds the stream meanwhile, so nothing but enqueuing is measured. See README.md.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "bench/enqueue_pairs.h"
-#include "bench/mpi_process.h"
-#include "bench/options.h"
+#include "bench/program.h"
+#include "bench/queue.h"
+#include "bench/report.h"
+#include "bench/streams.h"
 
 namespace lanyard::bench {
 namespace {
 
-constexpr int kSingles = 16;      // requests started one by one between two looks at the clock
-constexpr int kIterations = 300;  // fixed, so that two ranks do the same
+constexpr int kSingles = 16;  // requests started one by one between two looks at the clock
+constexpr int kRunUp = 4;     // pairs
 constexpr int kFirstTag = 0;
 constexpr int kLiveTag = 4096;  // of requests that only exist
 
-struct NamedStep {
-  const char* call;
-  const char* request;  // put before the name of the send's kind
-  EnqueuePairs::Step step;
-};
-constexpr NamedStep kSteps[] = {
-    {"start", "", EnqueuePairs::kStartSend},
-    {"start", "receive_of_", EnqueuePairs::kStartReceive},
-    {"wait", "", EnqueuePairs::kWaitSend},
-    {"wait", "receive_of_", EnqueuePairs::kWaitReceive},
+// A kernel that keeps a stream from going on until the host opens it.
+class StreamGate {
+ public:
+  explicit StreamGate(HostStream& stream) : stream_(stream) {}
+  StreamGate(const StreamGate&) = delete;
+  StreamGate& operator=(const StreamGate&) = delete;
+
+  // Requires that it is open, and returns once the stream stands at the gate. The same thread must open it soon, before
+  // it waits for the stream.
+  void close() {
+    state_.store(kClosed, std::memory_order_relaxed);
+    stream_.launch(kernel, this);
+    state_.wait(kClosed, std::memory_order_acquire);
+  }
+  void open() {
+    state_.store(kOpen, std::memory_order_release);
+    state_.notify_all();
+  }
+
+ private:
+  enum State : int { kOpen, kClosed, kReached };
+
+  // Sleeps rather than spins: no instruction of it runs beside the measured ones.
+  static void kernel(void* argument) {
+    std::atomic<int>& state = static_cast<StreamGate*>(argument)->state_;
+    state.store(kReached, std::memory_order_release);
+    state.notify_all();
+    state.wait(kReached, std::memory_order_acquire);
+  }
+
+  HostStream& stream_;
+  std::atomic<int> state_ = kOpen;
 };
 
-struct NamedKind {
-  const char* name;
-  SendKind kind;
-};
-constexpr NamedKind kKinds[] = {{"send", SendKind::kRegular}, {"rsend", SendKind::kReady}};
+struct Setting {
+  explicit Setting(const MpiProcess& p)
+      : process(p), peer(p.ranks() == 2 ? 1 - p.rank() : p.rank()), queue(stream), gate(stream) {}
 
-long long overflowed(const EnqueueSetting& setting) {
-  return setting.queue.info().number("entries_overflowed").value_or(0);
+  const MpiProcess& process;
+  const int peer;  // the other of two ranks, or this process
+  HostStream stream;
+  StreamQueue queue;
+  StreamGate gate;
+};
+
+using Clock = std::chrono::steady_clock;
+
+double between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+// What reading the clock adds to a measurement.
+double clock_cost() {
+  constexpr int kReadings = 1000;
+  const auto begin = Clock::now();
+  for (int i = 0; i < kReadings; ++i)
+    (void)Clock::now();
+  return between(begin, Clock::now()) / kReadings;
+}
+template <class F>
+double timed(F&& f) {
+  static const double kClockCost = clock_cost();
+  const auto begin = Clock::now();
+  f();
+  return std::max(between(begin, Clock::now()) - kClockCost, 0.0);
 }
 
-// Whether the pairs are matched; else says why in the benchmark's line.
-bool is_matched(benchmark::State& state, const EnqueuePairs& pairs) {
+// `count` sends of 8 bytes to the peer and as many receives from it, matched one to one. Collective.
+class Pairs {
+ public:
+  enum Step { kStartReceive, kStartSend, kWaitSend, kWaitReceive, kSteps };
+  static constexpr const char* kNames[kSteps] = {"start receive", "start send", "wait send", "wait receive"};
+  using Seconds = std::array<double, kSteps>;
+
+  Pairs(Setting& setting, bool is_ready, int count, int first_tag)
+      : setting_(setting), count_(count), buffers_(2 * static_cast<size_t>(count)) {
+    for (int i = 0; i < count; ++i)
+      requests_.add_receive(&buffers_[index(i)], sizeof(uint64_t), setting.peer, first_tag + i);
+    for (int i = 0; i < count; ++i)
+      requests_.add_send(is_ready, &buffers_[index(count + i)], sizeof(uint64_t), setting.peer, first_tag + i);
+    if (count == 0)
+      return;
+    error_ = requests_.try_match();
+    if (!setting.process.all(error_.empty()) && error_.empty())
+      error_ = "the peer failed to match";
+  }
+
+  // Why they could not be matched; empty when they are.
+  const std::string& error() const { return error_; }
+
+  // Enqueued while the stream stands still: each request started and waited for by a call of its own, or by one call
+  // for all receives and one for all sends. The seconds that each kind of call took together.
+  Seconds steps(bool is_all) {
+    StreamQueue& queue = setting_.queue;
+    MPI_Request* const receives = requests_.data();
+    MPI_Request* const sends = receives + count_;
+    const auto start = [&](MPI_Request* first) {
+      if (is_all)
+        return queue.start_all(count_, first);
+      for (int i = 0; i < count_; ++i)
+        queue.start(first[i]);
+    };
+    const auto wait = [&](MPI_Request* first) {
+      if (is_all)
+        return queue.wait_all(count_, first);
+      for (int i = 0; i < count_; ++i)
+        queue.wait(first[i]);
+    };
+    Seconds seconds;
+    setting_.gate.close();
+    // Waiting for the gate has cost this thread its caches: without a run-up the first step would be charged for them.
+    for (int i = 0; i < kRunUp; ++i)
+      pair();
+    seconds[kStartReceive] = timed([&] { start(receives); });
+    seconds[kStartSend] = timed([&] { start(sends); });
+    seconds[kWaitSend] = timed([&] { wait(sends); });
+    seconds[kWaitReceive] = timed([&] { wait(receives); });
+    setting_.gate.open();
+    queue.drain();
+    return seconds;
+  }
+
+ private:
+  void pair() {
+    StreamQueue& queue = setting_.queue;
+    MPI_Request& receive = requests_[0];
+    MPI_Request& send = requests_[index(count_)];
+    queue.start(receive);
+    queue.start(send);
+    queue.wait(send);
+    queue.wait(receive);
+  }
+  static size_t index(int i) { return static_cast<size_t>(i); }
+
+  Setting& setting_;
+  const int count_;
+  std::vector<uint64_t> buffers_;
+  RequestSet requests_;  // the receives, then the sends
+  std::string error_;
+};
+
+struct Options {
+  int max_live = 2048;
+  int iterations = 300;
+  std::string format = "text";
+};
+
+long long overflowed(const Setting& setting) { return setting.queue.info().value("entries_overflowed", 0LL); }
+
+// False where the pairs could not be matched, and stderr says why.
+bool is_matched(const Pairs& pairs) {
   if (!pairs.error().empty())
-    state.SkipWithError(("MPIX_Matchall: " + pairs.error()).c_str());
+    fmt::print(stderr, "enqueue_cost: MPIX_Matchall: {}\n", pairs.error());
   return pairs.error().empty();
 }
 
-// One step of an epoch of `count` requests a kind, per call.
-void measure_step(benchmark::State& state, EnqueueSetting& setting, SendKind kind, EnqueuePairs::Step step, int count,
-                  bool is_all) {
-  EnqueuePairs pairs(setting, kind, count, kFirstTag);
-  if (!is_matched(state, pairs))
-    return;
-  pairs.epoch(is_all);
-  const long long before = overflowed(setting);
-  for (auto iteration : state) {
-    static_cast<void>(iteration);
-    state.SetIterationTime(pairs.epoch(is_all)[step] / (is_all ? 1 : count));
-  }
-  state.counters["overflowed"] = static_cast<double>(overflowed(setting) - before);
-}
-
-// A start and its wait, mean of a send's and a receive's, while `live` other requests are matched.
-void measure_live(benchmark::State& state, EnqueueSetting& setting, SendKind kind, int live) {
+// Nanoseconds a call, of `count` requests started and waited for by one call, or one by one, while `live` other
+// requests are matched.
+void measure(Report& report, Setting& setting, int iterations, bool is_ready, int count, bool is_all, int live) {
   // Tags of their own, so that what a failed match leaves behind meets nobody.
   static int next_tag = kLiveTag;
-  const int first_tag = next_tag;
+  Pairs others(setting, is_ready, live / 2, next_tag);
   next_tag += live / 2;
-  EnqueuePairs others(setting, kind, live / 2, first_tag);
-  if (!is_matched(state, others))
+  if (!is_matched(others))
     return;
-  EnqueuePairs pairs(setting, kind, 1, kFirstTag);
-  if (!is_matched(state, pairs))
+  Pairs pairs(setting, is_ready, count, kFirstTag);
+  if (!is_matched(pairs))
     return;
-  const auto run = [&] { return pairs.exchanges(kSingles); };
-  run();
+  pairs.steps(is_all);
   const long long before = overflowed(setting);
-  for (auto iteration : state) {
-    static_cast<void>(iteration);
-    state.SetIterationTime(run() / (2 * kSingles));
+  std::array<std::vector<double>, Pairs::kSteps> ns;
+  for (int i = 0; i < iterations; ++i) {
+    const Pairs::Seconds seconds = pairs.steps(is_all);
+    for (size_t step = 0; step < ns.size(); ++step)
+      ns[step].push_back(seconds[step] * 1e9 / (is_all ? 1 : count));
   }
-  state.counters["overflowed"] = static_cast<double>(overflowed(setting) - before);
-}
-
-void add(const std::string& name, std::function<void(benchmark::State&)> function) {
-  benchmark::RegisterBenchmark(name.c_str(), std::move(function))
-      ->UseManualTime()
-      ->Iterations(kIterations)
-      ->Unit(benchmark::kNanosecond);
-}
-
-void add_all(EnqueueSetting& setting, int max_live) {
-  for (const NamedKind& kind : kKinds) {
-    // Between two ranks nothing makes sure that the peer's receive is started before a ready send.
-    if (kind.kind == SendKind::kReady && setting.process.ranks() != 1)
-      continue;
-    for (const NamedStep& step : kSteps) {
-      add(fmt::format("{}/{}{}", step.call, step.request, kind.name),
-          [&setting, &kind, &step](benchmark::State& state) {
-            measure_step(state, setting, kind.kind, step.step, kSingles, false);
-          });
-      for (int count = 1; count <= 256; count *= 4)
-        add(fmt::format("{}all/{}{}/{}", step.call, step.request, kind.name, count),
-            [&setting, &kind, &step, count](benchmark::State& state) {
-              measure_step(state, setting, kind.kind, step.step, count, true);
-            });
-    }
-    for (int live : {0, 2, 16, 128, 1024, 2048, 4096}) {
-      if (live > max_live)
-        continue;
-      add(fmt::format("pair/{}/live:{}", kind.name, live),
-          [&setting, &kind, live](benchmark::State& state) { measure_live(state, setting, kind.kind, live); });
-    }
+  for (size_t step = 0; step < ns.size(); ++step) {
+    const Estimate cost = estimate(ns[step]);
+    report.add({{"call", std::string(Pairs::kNames[step]) + (is_all ? " all" : "")},
+                {"mode", is_ready ? "rsend" : "send"},
+                {"requests", is_all ? count : 1},
+                {"live", live},
+                {"ns_mean", cost.mean},
+                {"ns_ci95", or_null(cost.ci95)},
+                {"ns_min", cost.min},
+                {"overflowed", overflowed(setting) - before}});
   }
-}
-
-// The other ranks run the same benchmarks and say nothing.
-class SilentReporter : public benchmark::BenchmarkReporter {
- public:
-  bool ReportContext(const Context&) override { return true; }
-  void ReportRuns(const std::vector<Run>&) override {}
-};
-
-int run_benchmarks(const char* program, std::vector<std::string> arguments, int max_live, EnqueueSetting& setting) {
-  const bool is_first = setting.process.is_first();
-  if (!is_first)
-    std::erase_if(arguments, [](const std::string& a) { return a.starts_with("--benchmark_out"); });
-  std::vector<char*> argv{const_cast<char*>(program)};
-  for (std::string& a : arguments)
-    argv.push_back(a.data());
-  int argc = static_cast<int>(argv.size());
-  argv.push_back(nullptr);
-  benchmark::Initialize(&argc, argv.data());
-  if (argc > 1)
-    return usage_error(setting.process, "enqueue_cost", fmt::format("unknown option {}", argv[1]));
-  benchmark::AddCustomContext("mpi", mpi_library());
-  benchmark::AddCustomContext("ranks", fmt::to_string(setting.process.ranks()));
-  const QueueInfo info = setting.queue.info();
-  for (const char* key : {"nic", "strategy", "entries_depth"})
-    benchmark::AddCustomContext(key, info.text(key));
-  add_all(setting, max_live);
-  SilentReporter silent;
-  benchmark::RunSpecifiedBenchmarks(is_first ? nullptr : &silent);
-  benchmark::Shutdown();
-  return 0;
 }
 
 int run(int argc, char** argv, const MpiProcess& process) {
-  int max_live = 2048;
+  Options options;
   CLI::App app{"What MPIX_Enqueue_* cost the calling thread."};
-  app.add_option("--max-live", max_live,
-                 "most other matched requests (default: 2048; the simulated card has counters "
-                 "for about 2700)")
+  app.add_option("--max-live", options.max_live,
+                 "most other matched requests (default: 2048; the simulated card has counters for about 2700)")
       ->check(CLI::Range(0, 4096));
-  app.allow_extras();
-  app.footer("Other options go to Google Benchmark: --benchmark_filter=REGEX, --benchmark_format=json, ...");
+  app.add_option("--iterations", options.iterations, "measurements of each cost (default: 300)")
+      ->check(CLI::Range(1, 1000000));
+  add_format(app, options.format);
   if (const auto status = parse(app, argc, argv, process))
     return *status;
   if (process.ranks() > 2)
     return usage_error(process, "enqueue_cost", fmt::format("needs 1 or 2 ranks, not {}", process.ranks()));
-  EnqueueSetting setting(process);
-  return run_benchmarks(argv[0], app.remaining(), max_live, setting);
+  Setting setting(process);
+  Report report("enqueue_cost");
+  report.fact("mpi", mpi_library());
+  report.fact("ranks", process.ranks());
+  for (const bool is_ready : {false, true}) {
+    // Between two ranks nothing makes sure that the peer's receive is started before a ready send.
+    if (is_ready && process.ranks() != 1)
+      continue;
+    for (int count = 1; count <= 256; count *= 4)
+      measure(report, setting, options.iterations, is_ready, count, true, 0);
+    for (const int live : {0, 2, 16, 128, 1024, 2048, 4096})
+      if (live <= options.max_live)
+        measure(report, setting, options.iterations, is_ready, kSingles, false, live);
+  }
+  add_nic(report, setting.queue.info());
+  if (process.is_first())
+    report.print(options.format);
+  return 0;
 }
 
 }  // namespace

@@ -3,17 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <array>
+#include <chrono>
+#include <limits>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "bench/halo_check.h"
+#include "bench/halo/block.h"
+#include "bench/halo/stream_halo.h"
 #include "bench/life.h"
-#include "bench/life_report.h"
-#include "bench/life_run.h"
-#include "bench/mpi_process.h"
-#include "bench/options.h"
+#include "bench/program.h"
+#include "bench/report.h"
 #include "bench/streams.h"
 
 namespace lanyard::bench {
@@ -21,7 +24,7 @@ namespace {
 
 struct NamedMode {
   const char* name;
-  HaloMode mode;
+  HaloMode::Way way;
 };
 // The baseline first: it runs before there is a network card.
 constexpr NamedMode kModes[] = {{"mpi", HaloMode::kMpi}, {"send", HaloMode::kSend}, {"rsend", HaloMode::kRsend}};
@@ -40,23 +43,25 @@ struct Options {
   std::string memory = "host";
   std::string exchange = "off";
   bool collective = false;
-  Format format = Format::kText;
+  std::string format = "text";
 
   long rows() const { return size.front(); }
   long columns() const { return size.back(); }
   // A collective has no ready sends.
   bool wants(const NamedMode& m) const {
-    return mode == m.name || (mode == "all" && !(collective && m.mode == HaloMode::kRsend));
+    return mode == m.name || (mode == "all" && !(collective && m.way == HaloMode::kRsend));
   }
   HaloMode halo(const NamedMode& m) const {
-    if (collective)
-      return lanyard::bench::collective(m.mode);
-    return exchange == "off" ? m.mode : exchange == "1" ? merged(m.mode) : paired(m.mode);
+    if (m.way == HaloMode::kMpi)
+      return {m.way, 0};
+    if (collective && m.way == HaloMode::kSend)
+      return {HaloMode::kCollective, 0};
+    return {m.way, exchange == "off" ? 0 : std::stoi(exchange)};
   }
 };
 
 void declare(CLI::App& app, Options& o) {
-  constexpr long kMany = 1L << 31;
+  constexpr long kMany = std::numeric_limits<int>::max();
   app.add_option("--size", o.size, "rows and columns of the grid, or one number for both (default: 512)")
       ->expected(1, 2)
       ->check(CLI::Range(1L, kMany));
@@ -118,6 +123,100 @@ std::string mistake(const Options& o, const CartesianLayout& layout) {
   return "";
 }
 
+constexpr int kResultTag = 1000;  // beyond StreamHalo's
+
+// A rectangle of so many rows and columns of cells.
+MPI_Datatype part_of(long rows, long columns, const Extent& of_rows, const Extent& of_columns) {
+  const auto number = [](long x) { return static_cast<int>(x); };
+  const int sizes[] = {number(rows), number(columns)};
+  const int counts[] = {number(of_rows.count), number(of_columns.count)};
+  const int firsts[] = {number(of_rows.first), number(of_columns.first)};
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  check(MPI_Type_create_subarray(2, sizes, counts, firsts, MPI_ORDER_C, MPI_BYTE, &type), "MPI_Type_create_subarray");
+  check(MPI_Type_commit(&type), "MPI_Type_commit");
+  return type;
+}
+
+// On rank 0 what all ranks own, from their blocks with ghosts. Collective.
+std::optional<LifeGrid> collect_blocks(const std::byte* block, const CartesianLayout& layout,
+                                       const MpiProcess& process) {
+  const long rows = layout.my_rows().count, columns = layout.my_columns().count;
+  MPI_Datatype mine = part_of(rows + 2, columns + 2, {1, rows}, {1, columns});
+  MPI_Request sent = MPI_REQUEST_NULL;
+  check(MPI_Isend(block, 1, mine, 0, kResultTag, MPI_COMM_WORLD, &sent), "MPI_Isend");
+  std::optional<LifeGrid> grid;
+  if (process.is_first())
+    grid.emplace(layout.rows, layout.columns);
+  for (int rank = 0; grid && rank < process.ranks(); ++rank) {
+    const CartesianLayout owner = layout.of_rank(rank);
+    MPI_Datatype theirs = part_of(layout.rows, layout.columns, owner.my_rows(), owner.my_columns());
+    check(MPI_Recv(grid->cells.data(), 1, theirs, rank, kResultTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+    check(MPI_Type_free(&theirs), "MPI_Type_free");
+  }
+  check(MPI_Wait(&sent, MPI_STATUS_IGNORE), "MPI_Wait");
+  check(MPI_Type_free(&mine), "MPI_Type_free");
+  return grid;
+}
+
+// The two generations of a rank, in the stream's memory, and the loop over them.
+class LifeLoop {
+ public:
+  LifeLoop(HaloMode mode, long batch, const CartesianLayout& layout, const Streams& streams)
+      : batch_(batch), layout_(layout), stream_(streams.make()), halo_(mode, MPI_COMM_WORLD, layout, *stream_) {
+    const long rows = layout.my_rows().count, columns = layout.my_columns().count;
+    for (AlignedBuffer& generation : generations_)
+      generation = AlignedBuffer(static_cast<size_t>((rows + 2) * (columns + 2)), stream_->gpu());
+    for (size_t i = 0; i < 2; ++i)
+      steps_[i] = {cells(i), cells(1 - i), rows, columns};
+  }
+
+  // Requires that the stream is empty. Dead ghosts would be plausible, so all but the owned cells of the first
+  // generation hold what no cell ever holds.
+  void fill(const LifePattern& pattern) {
+    constexpr std::byte kPoison{0x55};
+    const Extent rows = layout_.my_rows(), columns = layout_.my_columns();
+    for (AlignedBuffer& generation : generations_)
+      generation.write([&](std::span<std::byte> bytes) {
+        std::fill(bytes.begin(), bytes.end(), kPoison);
+        for (long r = 0; &generation == &generations_[0] && r < rows.count; ++r)
+          for (long c = 0; c < columns.count; ++c)
+            bytes[static_cast<size_t>((r + 1) * (columns.count + 2) + c + 1)] =
+                std::byte{pattern.at(rows.first + r, columns.first + c, layout_.columns)};
+      });
+  }
+
+  // In the stream modes the host only enqueues, and waits after every batch.
+  void run(long steps, Progress& progress) {
+    for (long step = 0; step < steps; ++step) {
+      halo_.enqueue_gather(cells(static_cast<size_t>(step % 2)));
+      stream_->launch(steps_[step % 2]);
+      if ((step + 1) % batch_ != 0)
+        continue;
+      if (halo_.has_queue())
+        halo_.synchronize();
+      progress.at(step + 1);
+    }
+    halo_.synchronize();
+  }
+
+  Json info() const { return halo_.info(); }
+  // The grid after so many steps, on rank 0. Requires that the stream is empty. Collective.
+  std::optional<LifeGrid> collect(long steps, const MpiProcess& process) const {
+    return generations_[static_cast<size_t>(steps % 2)].read(
+        [&](std::span<const std::byte> block) { return collect_blocks(block.data(), layout_, process); });
+  }
+
+ private:
+  Cell* cells(size_t generation) { return reinterpret_cast<Cell*>(generations_[generation].data()); }
+
+  const long batch_;
+  const CartesianLayout& layout_;
+  std::unique_ptr<Stream> stream_;
+  std::array<AlignedBuffer, 2> generations_;
+  std::array<LifeKernel, 2> steps_;
+  StreamHalo<Cell> halo_;
+};
+
 class GameOfLife {
  public:
   GameOfLife(const Options& options, const CartesianLayout& layout, const MpiProcess& process)
@@ -128,62 +227,77 @@ class GameOfLife {
         pattern_(options.pattern == "gliders" ? LifePattern::gliders(options.rows(), options.columns())
                                               : LifePattern::random(options.seed, options.density)) {}
 
-  LifeReport run() {
-    LifeReport report{mpi_library(),
-                      streams_.place(),
-                      process_.ranks(),
-                      layout_.ranks_x,
-                      layout_.ranks_y,
-                      layout_.rows,
-                      layout_.columns,
-                      options_.steps,
-                      options_.pattern,
-                      options_.exchange,
-                      options_.collective,
-                      options_.mode == "all",
-                      {}};
+  Report run() {
+    Report report("game_of_life");
+    report.fact("mpi", mpi_library());
+    report.fact("ranks", process_.ranks());
+    report.fact("ranks_y", layout_.ranks_y);
+    report.fact("ranks_x", layout_.ranks_x);
+    streams_.describe(report);
+    report.fact("rows", layout_.rows);
+    report.fact("columns", layout_.columns);
+    report.fact("steps", options_.steps);
+    report.fact("pattern", options_.pattern);
+    report.fact("exchange", options_.exchange);
+    report.fact("collective", options_.collective);
     double baseline = 0;
     for (const NamedMode& mode : kModes) {
-      const bool is_baseline = mode.mode == HaloMode::kMpi;
+      const bool is_baseline = mode.way == HaloMode::kMpi;
       if (!is_baseline && !options_.wants(mode))
         continue;
-      const LifeRow row = measure(mode);
+      Json row = measure(mode);
+      const double us = row["us_per_step"];
       if (is_baseline)
-        baseline = row.us_per_step;
-      if (!options_.wants(mode)) {
-        baseline_is_right_ = row.verified.value_or(true);
-        continue;
-      }
-      report.runs.push_back(row);
-      report.runs.back().baseline_us_per_step = baseline;
+        baseline = us;
+      row["baseline_us_per_step"] = baseline;
+      row["ratio"] = us / baseline;
+      // The last column.
+      const Json verified = options_.verify == "full" ? Json(measured_right_) : Json();
+      row["verified"] = verified;
+      if (options_.wants(mode))
+        report.add(row);
+      else
+        baseline_is_right_ = measured_right_;
     }
+    add_nic(report, nic_);
     return report;
   }
   // Whether an unlisted baseline was right.
   bool baseline_is_right() const { return baseline_is_right_; }
 
  private:
-  LifeRow measure(const NamedMode& mode) {
-    const bool verify = options_.verify == "full";
-    LifeResult result =
-        run_life(options_.halo(mode), mode.name, {options_.steps, options_.warmup, options_.batch, verify}, layout_,
-                 pattern_, streams_, process_);
-    LifeRow row;
-    row.mode = mode.name;
-    row.seconds = result.seconds;
-    row.us_per_step = result.us_per_step(options_.steps);
-    row.entries = result.entries;
-    row.nic = result.nic;
-    if (process_.is_first() && row.entries && row.entries->overflowed > 0)
-      fmt::print(stderr, "game_of_life: mode {}: {} of {} deferred-work entries overflowed\n", mode.name,
-                 row.entries->overflowed, row.entries->posted);
-    if (verify) {
-      const std::string wrong = process_.is_first() ? difference(*result.grid) : "";
-      if (!wrong.empty())
-        fmt::print(stderr, "game_of_life: mode {}: after {} steps {}\n", mode.name, options_.steps, wrong);
-      row.verified = process_.all(wrong.empty());
-    }
+  // A row that lacks what the baseline and the check say. Whether the result was right is in measured_right_.
+  Json measure(const NamedMode& mode) {
+    const HaloMode halo = options_.halo(mode);
+    LifeLoop loop(halo, options_.batch, layout_, streams_);
+    Progress progress(fmt::format("game_of_life: mode {}", mode.name), options_.steps, process_.is_first());
+    loop.fill(pattern_);
+    loop.run(options_.warmup, progress);
+    loop.fill(pattern_);
+    const Json before = loop.info();
+
+    process_.barrier();
+    const auto begin = std::chrono::steady_clock::now();
+    loop.run(options_.steps, progress);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+
+    const double seconds = process_.largest(elapsed.count()), steps = static_cast<double>(options_.steps);
+    const Json after = loop.info();
+    Json row = {{"mode", mode.name}, {"seconds", seconds}, {"us_per_step", seconds * 1e6 / steps}};
+    add_entries(row, before, after);
+    row["entries_per_step"] = after.is_null() ? Json() : Json(row["entries_posted"].get<double>() / steps);
+    if (!after.is_null())
+      nic_ = after;
+    measured_right_ = options_.verify != "full" || is_right(mode, loop.collect(options_.steps, process_));
     return row;
+  }
+
+  // Collective; rank 0 has the grid.
+  bool is_right(const NamedMode& mode, const std::optional<LifeGrid>& grid) {
+    const std::string wrong = grid ? difference(*grid) : "";
+    if (!wrong.empty())
+      fmt::print(stderr, "game_of_life: mode {}: after {} steps {}\n", mode.name, options_.steps, wrong);
+    return process_.all(wrong.empty());
   }
 
   // Rank 0.
@@ -204,39 +318,27 @@ class GameOfLife {
   const MpiProcess& process_;
   const LifePattern pattern_;
   std::optional<LifeGrid> reference_;
+  Json nic_;  // of the last mode that has a queue
+  bool measured_right_ = true;
   bool baseline_is_right_ = true;
 };
 
 int run_scatter_check(const Options& options, const CartesianLayout& layout, const MpiProcess& process) {
-  bool all_right = true;
-  nlohmann::ordered_json modes = nlohmann::ordered_json::array();
-  if (process.is_first() && options.format == Format::kCsv)
-    fmt::print("benchmark,ranks,mode,rows,columns,verified\n");
+  Report report("scatter_check");
+  report.fact("ranks", process.ranks());
+  report.fact("rows", layout.rows);
+  report.fact("columns", layout.columns);
   for (const NamedMode& mode : kModes) {
     if (!options.wants(mode))
       continue;
     const std::string wrong = check_halo(options.halo(mode), layout, process.ranks());
     if (!wrong.empty())
       fmt::print(stderr, "game_of_life: mode {}: {}\n", mode.name, wrong);
-    const bool is_right = process.all(wrong.empty());
-    all_right = all_right && is_right;
-    modes.push_back({{"mode", mode.name}, {"verified", is_right}});
-    if (!process.is_first())
-      continue;
-    if (options.format == Format::kText)
-      fmt::print("scatter check, mode {}, {} x {} cells, {} x {} ranks: {}\n", mode.name, layout.rows, layout.columns,
-                 layout.ranks_y, layout.ranks_x, is_right ? "verified" : "WRONG");
-    else if (options.format == Format::kCsv)
-      fmt::print("scatter_check,{},{},{},{},{}\n", process.ranks(), mode.name, layout.rows, layout.columns, is_right);
+    report.add({{"mode", mode.name}, {"verified", process.all(wrong.empty())}});
   }
-  const nlohmann::ordered_json out = {{"benchmark", "scatter_check"},
-                                      {"verified", all_right},
-                                      {"ranks", process.ranks()},
-                                      {"size", {layout.rows, layout.columns}},
-                                      {"modes", modes}};
-  if (process.is_first() && options.format == Format::kJson)
-    fmt::print("{}\n", out.dump(2));
-  return all_right ? 0 : kExitMismatch;
+  if (process.is_first())
+    report.print(options.format);
+  return report.verified() ? 0 : kExitMismatch;
 }
 
 int run(int argc, char** argv, const MpiProcess& process) {
@@ -251,10 +353,10 @@ int run(int argc, char** argv, const MpiProcess& process) {
   if (options.scatter_check)
     return run_scatter_check(options, layout, process);
   GameOfLife game(options, layout, process);
-  const LifeReport report = game.run();
+  const Report report = game.run();
   if (process.is_first())
     report.print(options.format);
-  return report.verified().value_or(true) && game.baseline_is_right() ? 0 : kExitMismatch;
+  return report.verified() && game.baseline_is_right() ? 0 : kExitMismatch;
 }
 
 }  // namespace

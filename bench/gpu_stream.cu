@@ -1,17 +1,35 @@
 // A GPU's stream with the benchmarks' kernels: one source for CUDA and HIP, by the vendor's
 // run-time library, as a program that uses Lanyard would be written.
-#include "bench/gpu_vendor.h"  // first: HIP's functions must be declared before lanyard_device.h
+
+// GPU(Malloc) is cudaMalloc or hipMalloc. First: HIP's functions must be declared before lanyard_device.h.
+#ifdef __HIP__
+#include <hip/hip_runtime.h>
+#define GPU(name) hip##name
+#define GPU_NAME "hip"
+using GpuProperties = hipDeviceProp_t;
+inline hipError_t gpu_allocate_pinned(void** memory, size_t bytes) {
+  return hipHostMalloc(memory, bytes, hipHostMallocDefault);
+}
+inline hipError_t gpu_free_pinned(void* memory) { return hipHostFree(memory); }
+#else
+#include <cuda_runtime.h>
+#define GPU(name) cuda##name
+#define GPU_NAME "cuda"
+using GpuProperties = cudaDeviceProp;
+inline cudaError_t gpu_allocate_pinned(void** memory, size_t bytes) { return cudaMallocHost(memory, bytes); }
+inline cudaError_t gpu_free_pinned(void* memory) { return cudaFreeHost(memory); }
+#endif
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
-#include "bench/gpu_stream.h"
+#include "bench/stream.h"
 
 namespace lanyard::bench {
 namespace {
 
-// As mpi_check.h: a benchmark has nothing to recover. The launcher ends the other ranks.
+// A benchmark has nothing to recover. The launcher ends the other ranks.
 void check(GPU(Error_t) code, const char* call) {
   if (code == GPU(Success))
     return;
@@ -97,19 +115,6 @@ struct BlockThread {
 // One block: what its threads read after the leader's wait, they read through the same cache.
 __global__ void __launch_bounds__(kTripThreads) trips(TripsKernel what) { make_trips(what, BlockThread()); }
 
-class GpuGraph final : public Graph {
- public:
-  explicit GpuGraph(GPU(Graph_t) graph) {
-    check(GPU(GraphInstantiateWithFlags)(&executable_, graph, 0), "GraphInstantiateWithFlags");
-    check(GPU(GraphDestroy)(graph), "GraphDestroy");
-  }
-  ~GpuGraph() override { check(GPU(GraphExecDestroy)(executable_), "GraphExecDestroy"); }
-  GPU(GraphExec_t) executable() const { return executable_; }
-
- private:
-  GPU(GraphExec_t) executable_ = nullptr;
-};
-
 class GpuStream final : public Stream, public Gpu {
  public:
   GpuStream(int device, GPU(Stream_t) stream) : device_(device), stream_(stream) {}
@@ -165,18 +170,17 @@ class GpuStream final : public Stream, public Gpu {
     return place;
   }
 
-  std::byte* allocate(size_t bytes) override {
+  Memory allocate(size_t bytes) override {
     void* memory = nullptr;
     check(GPU(Malloc)(&memory, bytes), "Malloc");
-    return static_cast<std::byte*>(memory);
+    return {static_cast<std::byte*>(memory), [](std::byte* mine) { check(GPU(Free)(mine), "Free"); }};
   }
-  void free(std::byte* memory) override { check(GPU(Free)(memory), "Free"); }
-  std::byte* allocate_pinned(size_t bytes) override {
+  Memory allocate_pinned(size_t bytes) override {
     void* memory = nullptr;
     check(gpu_allocate_pinned(&memory, bytes), "allocation of pinned memory");
-    return static_cast<std::byte*>(memory);
+    return {static_cast<std::byte*>(memory),
+            [](std::byte* mine) { check(gpu_free_pinned(mine), "freeing of pinned memory"); }};
   }
-  void free_pinned(std::byte* memory) override { check(gpu_free_pinned(memory), "freeing of pinned memory"); }
 
   // In the stream: one that does not block knows nothing of copies outside it.
   void write(std::byte* to, const std::byte* from, size_t bytes) override {
@@ -195,13 +199,16 @@ class GpuStream final : public Stream, public Gpu {
   void begin_capture() override {
     check(GPU(StreamBeginCapture)(stream_, GPU(StreamCaptureModeRelaxed)), "StreamBeginCapture");
   }
-  std::unique_ptr<Graph> end_capture() override {
+  Graph end_capture() override {
     GPU(Graph_t) graph = nullptr;
+    GPU(GraphExec_t) executable = nullptr;
     check(GPU(StreamEndCapture)(stream_, &graph), "StreamEndCapture");
-    return std::make_unique<GpuGraph>(graph);
+    check(GPU(GraphInstantiateWithFlags)(&executable, graph, 0), "GraphInstantiateWithFlags");
+    check(GPU(GraphDestroy)(graph), "GraphDestroy");
+    return Graph(executable, [](GPU(GraphExec_t) mine) { check(GPU(GraphExecDestroy)(mine), "GraphExecDestroy"); });
   }
-  void replay(Graph& graph) override {
-    check(GPU(GraphLaunch)(static_cast<GpuGraph&>(graph).executable(), stream_), "GraphLaunch");
+  void replay(const Graph& graph) override {
+    check(GPU(GraphLaunch)(static_cast<GPU(GraphExec_t)>(graph.get()), stream_), "GraphLaunch");
   }
 
  private:

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include <lanyard/lanyard_device.h>
-#include "bench/block.h"
+#include "bench/halo/block.h"
 
 namespace lanyard::bench {
 

@@ -13,10 +13,9 @@
 #include <vector>
 
 #include <lanyard/lanyard.h>
-#include "bench/mpi_check.h"
-#include "bench/mpi_process.h"
-#include "bench/options.h"
-#include "bench/statistics.h"
+#include "bench/program.h"
+#include "bench/queue.h"
+#include "bench/report.h"
 
 namespace lanyard::bench {
 namespace {
@@ -27,7 +26,7 @@ struct Options {
   std::vector<int> pairs{1000, 3000, 10000};
   std::string order = "same";
   int trials = 5;
-  Format format = Format::kText;
+  std::string format = "text";
 };
 
 constexpr int kMostPairs = 30000;  // tags go to 32767 at least (MPI 4.0 section 3.2.3)
@@ -78,28 +77,23 @@ class Messages {
     return seconds;
   }
 
-  // The requests are made before the clock runs, and freed after it has stopped.
+  // Seconds on the slowest rank. The requests are made before the clock runs, and freed after it has stopped.
   double match_all() {
-    std::vector<MPI_Request> requests(tags_.size());
+    RequestSet requests;
     std::vector<MPI_Status> statuses(tags_.size());
     for (size_t i = 0; i < tags_.size(); ++i)
       if (process_.is_first())
-        check(MPI_Send_init(&values_[i], sizeof(Value), MPI_BYTE, 1, tags_[i], MPI_COMM_WORLD, &requests[i]),
-              "MPI_Send_init");
+        requests.add_send(false, &values_[i], sizeof(Value), 1, tags_[i]);
       else
-        check(MPI_Recv_init(&values_[i], sizeof(Value), MPI_BYTE, 0, tags_[i], MPI_COMM_WORLD, &requests[i]),
-              "MPI_Recv_init");
-    const double seconds = timed([&] {
-      check(MPIX_Matchall(static_cast<int>(requests.size()), requests.data(), statuses.data()), "MPIX_Matchall");
-    });
+        requests.add_receive(&values_[i], sizeof(Value), 0, tags_[i]);
+    const double seconds =
+        timed([&] { check(MPIX_Matchall(requests.count(), requests.data(), statuses.data()), "MPIX_Matchall"); });
     for (size_t i = 0; i < tags_.size(); ++i) {
       int matched = 0;
       check(MPIX_Is_matched(requests[i], &matched), "MPIX_Is_matched");
       right_ = right_ && matched != 0 && (process_.is_first() || is_of(statuses[i], tags_[i]));
     }
     process_.barrier();
-    for (MPI_Request& request : requests)
-      check(MPI_Request_free(&request), "MPI_Request_free");
     return seconds;
   }
 
@@ -127,36 +121,7 @@ class Messages {
   bool right_ = true;
 };
 
-struct Row {
-  int pairs = 0;
-  Estimate match, plain;  // us a pair
-  bool verified = false;
-};
-
-std::string interval(const Estimate& estimate) {
-  return estimate.ci95 ? fmt::format("{:.4f}", *estimate.ci95) : std::string();
-}
-
-void print(const Options& o, const std::vector<Row>& rows) {
-  if (o.format == Format::kText) {
-    fmt::print("Matching, 2 ranks, {}, {} trials, receives in {} order: us a pair\n", mpi_library(), o.trials, o.order);
-    fmt::print("{:>8} {:>10} {:>10} {:>10} {:>10} {:>7}\n", "pairs", "match", "least", "plain", "least", "ratio");
-    for (const Row& row : rows)
-      fmt::print("{:>8} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>6.2f}x{}\n", row.pairs, row.match.mean,
-                 row.match.min, row.plain.mean, row.plain.min, row.match.mean / row.plain.mean,
-                 row.verified ? "" : "  WRONG");
-    return;
-  }
-  fmt::print(
-      "mpi,order,trials,pairs,match_us_mean,match_us_ci95,match_us_min,plain_us_mean,plain_us_ci95,plain_us_min,"
-      "ratio,verified\n");
-  for (const Row& row : rows)
-    fmt::print("{},{},{},{},{:.4f},{},{:.4f},{:.4f},{},{:.4f},{:.4f},{}\n", csv_field(mpi_library()), o.order, o.trials,
-               row.pairs, row.match.mean, interval(row.match), row.match.min, row.plain.mean, interval(row.plain),
-               row.plain.min, row.match.mean / row.plain.mean, row.verified ? "yes" : "no");
-}
-
-// The first trial warms up: what was made for it is used again.
+// Us a pair. The first trial warms up: what was made for it is used again.
 template <typename Trial>
 Estimate measure(int trials, int pairs, Trial trial) {
   std::vector<double> us;
@@ -174,25 +139,39 @@ int run(int argc, char** argv, const MpiProcess& process) {
     return *status;
   if (process.ranks() != 2)
     return usage_error(process, "matching", fmt::format("needs 2 ranks, not {}", process.ranks()));
-  if (options.format == Format::kJson)
-    return usage_error(process, "matching", "--format is text or csv");
+  Report report("matching");
+  report.fact("mpi", mpi_library());
+  report.fact("order", options.order);
+  report.fact("trials", options.trials);
+  struct Plain {
+    Estimate us;
+    bool right = false;
+  };
   // All plain messages come first, before the card's threads have anything to do.
-  std::vector<Row> rows;
+  std::vector<Plain> plains;
   for (const int pairs : options.pairs) {
     Messages messages(process, pairs, options.order);
-    const Estimate plain = measure(options.trials, pairs, [&] { return messages.send_all(); });
-    rows.push_back({.pairs = pairs, .match = {}, .plain = plain, .verified = messages.right()});
+    const Estimate us = measure(options.trials, pairs, [&] { return messages.send_all(); });
+    plains.push_back({us, messages.right()});
   }
-  bool right = true;
-  for (Row& row : rows) {
-    Messages messages(process, row.pairs, options.order);
-    row.match = measure(options.trials, row.pairs, [&] { return messages.match_all(); });
-    row.verified = messages.right() && row.verified;
-    right = right && row.verified;
+  for (size_t i = 0; i < plains.size(); ++i) {
+    const int pairs = options.pairs[i];
+    Messages messages(process, pairs, options.order);
+    const Estimate match = measure(options.trials, pairs, [&] { return messages.match_all(); });
+    const Estimate& plain = plains[i].us;
+    report.add({{"pairs", pairs},
+                {"match_us_mean", match.mean},
+                {"match_us_ci95", or_null(match.ci95)},
+                {"match_us_min", match.min},
+                {"plain_us_mean", plain.mean},
+                {"plain_us_ci95", or_null(plain.ci95)},
+                {"plain_us_min", plain.min},
+                {"ratio", match.mean / plain.mean},
+                {"verified", messages.right() && plains[i].right}});
   }
   if (process.is_first())
-    print(options, rows);
-  return right ? 0 : kExitMismatch;
+    report.print(options.format);
+  return report.verified() ? 0 : kExitMismatch;
 }
 
 }  // namespace

@@ -9,8 +9,6 @@
 #include <string>
 #include <type_traits>
 
-#include "bench/mpi_check.h"
-
 namespace lanyard::bench {
 namespace {
 

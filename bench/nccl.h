@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "bench/mpi_process.h"
+#include "bench/program.h"
 #include "bench/stream.h"
 
 namespace lanyard::bench {

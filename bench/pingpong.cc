@@ -1,20 +1,17 @@
 // Ping-pong between two ranks, stream-triggered and CPU-driven, after Bridges et al., section VI.A.
 // See README.md.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/mpi_process.h"
 #include "bench/nccl.h"
-#include "bench/options.h"
-#include "bench/pingpong_report.h"
+#include "bench/program.h"
+#include "bench/report.h"
 #include "bench/round_trip.h"
 #include "bench/streams.h"
 
@@ -64,7 +61,7 @@ struct Options {
   bool doorbell = false;
   bool exchange = false;
   int buffers = 1;
-  Format format = Format::kText;
+  std::string format = "text";
 
   bool has(const char* mode) const { return std::find(modes.begin(), modes.end(), mode) != modes.end(); }
   bool wants(const NamedMode& mode, bool on_device) const {
@@ -78,19 +75,23 @@ void declare(CLI::App& app, Options& o) {
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--max-bytes", o.max_bytes, "largest message, a power of two up to 1 GiB (default: 1 MiB)")
       ->transform(CLI::AsSizeValue(false));
-  app.add_option("--iterations", o.iterations, "round trips a trial; 0: enough for 0.2 s, at least 20 (default: 0)");
-  app.add_option("--warmup", o.warmup, "round trips before the trials (default: 20)");
+  app.add_option("--iterations", o.iterations, "round trips a trial; 0: enough for 0.2 s, at least 20 (default: 0)")
+      ->check(CLI::Range(uint64_t{0}, kMaxIterations));
+  app.add_option("--warmup", o.warmup, "round trips before the trials (default: 20)")
+      ->check(CLI::Range(uint64_t{0}, kMaxIterations));
   app.add_option("--trials", o.trials, "trials a size, for mean and interval (default: 5)")
       ->check(CLI::Range(1, 10000));
   app.add_option("--batch", o.batch, "stream modes: round trips enqueued before the host waits (default: 64)")
       ->check(CLI::Range(uint64_t{1}, kMaxIterations));
+  std::vector<std::string> names{"all"};
+  for (const NamedMode& mode : kModes)
+    names.push_back(mode.name);
   app.add_option("--mode", o.modes,
                  "all, or a comma list of sendrecv, persistent, mpi, nccl, nccl-graph, send, rsend, graph, kernel; "
                  "all has none of NCCL's, graph and kernel on the host, no sendrecv and persistent on a GPU "
                  "(default: all)")
       ->delimiter(',')
-      ->check(CLI::IsMember(
-          {"all", "sendrecv", "persistent", "mpi", "nccl", "nccl-graph", "send", "rsend", "graph", "kernel"}));
+      ->check(CLI::IsMember(names));
   app.add_option("--pack", o.pack,
                  "on: modes with a stream copy into and out of message buffers by kernels; "
                  "off: no kernels (default: off)")
@@ -114,10 +115,6 @@ std::string mistake(const Options& o) {
     return "--min-bytes is larger than --max-bytes";
   if (o.max_bytes > kMaxBytes)
     return "--max-bytes is larger than 1 GiB";
-  if (o.iterations > kMaxIterations)
-    return fmt::format("--iterations is above {}", kMaxIterations);
-  if (o.warmup > kMaxIterations)
-    return fmt::format("--warmup is above {}", kMaxIterations);
   if (o.exchange && !o.has("send") && !o.has("all"))
     return "--exchange is for mode send, which --mode leaves out";
   if (o.buffers == 2 && (o.has("graph") || o.has("kernel") || o.memory == "device"))
@@ -128,22 +125,25 @@ std::string mistake(const Options& o) {
 class Pingpong {
  public:
   Pingpong(const Options& options, const MpiProcess& process)
-      : options_(options), process_(process), streams_(options.memory == "device", "pingpong", process) {}
+      : options_(options),
+        process_(process),
+        streams_(options.memory == "device", "pingpong", process),
+        baseline_(streams_.has_device() ? PingpongMode::kMpi : PingpongMode::kSendrecv) {}
 
-  PingpongReport run() {
-    report_.mpi = mpi_library();
-    report_.place = streams_.place();
-    report_.ranks = process_.ranks();
-    report_.pack = options_.pack == "on";
-    report_.exchange = options_.exchange;
-    report_.buffers = options_.buffers;
-    report_.trials = options_.trials;
-    const PingpongMode baseline = streams_.has_device() ? PingpongMode::kMpi : PingpongMode::kSendrecv;
+  Report run() {
+    Report report("pingpong");
+    report.fact("mpi", mpi_library());
+    report.fact("ranks", process_.ranks());
+    report.fact("pack", options_.pack);
+    report.fact("exchange", options_.exchange);
+    report.fact("buffers", options_.buffers);
+    report.fact("trials", options_.trials);
+    streams_.describe(report);
     for (const NamedMode& mode : kModes) {
       // The baseline is measured in any case.
-      const bool is_baseline = mode.mode == baseline;
+      const bool is_baseline = mode.mode == baseline_;
       if (is_baseline)
-        report_.baseline = mode.name;
+        report.fact("baseline", mode.name);
       const bool wanted = options_.wants(mode, streams_.has_device());
       if (!wanted && !is_baseline)
         continue;
@@ -151,29 +151,20 @@ class Pingpong {
         skip(mode, "needs host memory");
         continue;
       }
-      if (std::string why; !open(mode, why)) {
-        skip(mode, why);
-        continue;
-      }
-      for (size_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= 2) {
-        if (mode.mode == PingpongMode::kKernel && bytes > kMaxKernelBytes)
-          break;
-        std::optional<PingpongRow> row = measure(mode, bytes);
-        if (!row)
-          break;
-        if (is_baseline)
-          baseline_us_[bytes] = row->half_trip_us.mean;
-        row->baseline_us = baseline_us_[bytes];
-        baseline_is_right_ = baseline_is_right_ && (wanted || row->verified);
+      for (Json& row : measure(mode)) {
+        baseline_is_right_ = baseline_is_right_ && (wanted || row["verified"] == true);
         if (wanted)
-          report_.rows.push_back(*row);
+          report.add(std::move(row));
       }
     }
     if (options_.doorbell)
-      measure_doorbells();
-    std::stable_sort(report_.rows.begin(), report_.rows.end(),
-                     [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
-    return report_;
+      measure_doorbells(report);
+    std::stable_sort(report.rows().begin(), report.rows().end(),
+                     [](const Json& a, const Json& b) { return a["bytes"] < b["bytes"]; });
+    if (nccl_ != nullptr)
+      report.fact("nccl", nccl_->version());
+    add_nic(report, queue_ != nullptr ? queue_->info() : Json());
+    return report;
   }
   // Whether an unlisted baseline was right.
   bool baseline_is_right() const { return baseline_is_right_; }
@@ -187,90 +178,101 @@ class Pingpong {
     return mode.mode == PingpongMode::kNccl || mode.mode == PingpongMode::kNcclGraph;
   }
 
-  // False where the mode cannot run, which `why` says.
-  bool open(const NamedMode& mode, std::string& why) {
+  // Null where the mode cannot run, and stderr says why.
+  std::unique_ptr<RoundTrip> make(const NamedMode& mode, const RoundTrip::Shape& shape) {
+    std::string why;
     if (mode.has_stream && stream_ == nullptr)
       stream_ = streams_.make();
-    if (has_nccl(mode) && nccl_ == nullptr) {
+    if (has_nccl(mode) && nccl_ == nullptr)
       nccl_ = Nccl::open(process_, *stream_, why);
-      if (nccl_ == nullptr)
-        return false;
-      report_.nccl = nccl_->version();
+    if (has_nccl(mode) && nccl_ == nullptr) {
+      skip(mode, why);
+      return nullptr;
     }
     if (mode.has_queue && queue_ == nullptr)
       queue_ = std::make_unique<StreamQueue>(*stream_);
-    return true;
+    auto trip =
+        std::make_unique<RoundTrip>(shape, process_, mode.has_stream ? stream_.get() : nullptr,
+                                    mode.has_queue ? queue_.get() : nullptr, has_nccl(mode) ? nccl_.get() : nullptr);
+    if (process_.all(trip->refusal().empty()))
+      return trip;
+    skip(mode, trip->refusal());
+    has_exchanges_ = has_exchanges_ && !is_merged(mode);
+    return nullptr;
   }
 
   void skip(const NamedMode& mode, const std::string& why) const {
-    if (!process_.is_first())
-      return;
-    fmt::print(stderr, "pingpong: mode {} skipped: {}\n", mode.name,
-               why.empty() ? "not possible on the other rank" : why);
+    if (process_.is_first())
+      fmt::print(stderr, "pingpong: mode {} skipped: {}\n", mode.name,
+                 why.empty() ? "not possible on the other rank" : why);
   }
 
-  // Nothing where the mode cannot run.
-  std::optional<PingpongRow> measure(const NamedMode& mode, size_t bytes) {
-    progress(mode.name, bytes);
-    RoundTrip trip({mode.mode, bytes, report_.pack && mode.has_stream, options_.batch, false, is_merged(mode),
-                    options_.buffers == 2},
-                   process_, mode.has_stream ? stream_.get() : nullptr, mode.has_queue ? queue_.get() : nullptr,
-                   has_nccl(mode) ? nccl_.get() : nullptr);
-    if (!process_.all(trip.refusal().empty())) {
-      skip(mode, trip.refusal());
-      has_exchanges_ = has_exchanges_ && !is_merged(mode);
-      return std::nullopt;
+  // A row for each size.
+  std::vector<Json> measure(const NamedMode& mode) {
+    std::vector<Json> rows;
+    Progress progress(fmt::format("pingpong: mode {}", mode.name),
+                      std::bit_width(options_.max_bytes / options_.min_bytes), process_.is_first());
+    for (size_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= 2) {
+      if (mode.mode == PingpongMode::kKernel && bytes > kMaxKernelBytes)
+        break;
+      progress.at(static_cast<long>(rows.size()));
+      const bool pack = options_.pack == "on" && mode.has_stream;
+      const auto trip =
+          make(mode, {mode.mode, bytes, pack, options_.batch, false, is_merged(mode), options_.buffers == 2});
+      if (trip == nullptr)
+        break;
+      rows.push_back(measure(mode, bytes, *trip));
     }
+    return rows;
+  }
+
+  Json measure(const NamedMode& mode, size_t bytes, RoundTrip& trip) {
     if (options_.warmup > 0)
       trip.trial(trip.rounded(options_.warmup));
     const uint64_t iterations = trip.rounded(options_.iterations > 0 ? options_.iterations : calibrate(trip));
-    const QueueInfo before = mode.has_queue ? queue_->info() : QueueInfo();
-    std::vector<double> half_trips_us;
-    for (int t = 0; t < options_.trials; ++t) {
-      const double seconds = process_.from_first(trip.trial(iterations));
-      half_trips_us.push_back(seconds * 1e6 / (2 * static_cast<double>(iterations)));
-    }
-    PingpongRow row;
-    row.mode = mode.name;
-    row.bytes = bytes;
-    row.half_trip_us = estimate(half_trips_us);
-    if (mode.has_queue) {
-      report_.nic = queue_->info();
-      row.entries = entry_figures(before, report_.nic);
-    }
+    const Json before = mode.has_queue ? queue_->info() : Json();
+    const Estimate us = estimate(half_trips_us(trip, options_.trials, iterations));
+    double& baseline = baseline_us_[bytes];
+    if (mode.mode == baseline_)
+      baseline = us.mean;
+    Json row = {{"mode", mode.name},
+                {"bytes", bytes},
+                {"half_trip_us_mean", us.mean},
+                {"half_trip_us_ci95", or_null(us.ci95)},
+                {"half_trip_us_min", us.min},
+                {"bandwidth_MBps", static_cast<double>(bytes) / us.mean},
+                {"ratio_to_baseline", us.mean / baseline}};
+    add_entries(row, before, mode.has_queue ? queue_->info() : Json());
     if (!trip.error().empty())
       fmt::print(stderr, "pingpong: mode {}, {}\n", mode.name, trip.error());
-    row.verified = process_.all(trip.error().empty());
+    row["verified"] = process_.all(trip.error().empty());
     return row;
   }
 
-  // Messages of no bytes that each rank sends itself, both ranks at a time. Half of the time from
-  // the ring on: the card fires, raises the done word, and whoever waits sees it.
-  void measure_doorbells() {
+  std::vector<double> half_trips_us(RoundTrip& trip, int trials, uint64_t iterations) const {
+    std::vector<double> us;
+    for (int t = 0; t < trials; ++t)
+      us.push_back(process_.from_first(trip.trial(iterations)) * 1e6 / (2 * static_cast<double>(iterations)));
+    return us;
+  }
+
+  // Messages of no bytes that each rank sends itself, both ranks at a time. Half of the time from the ring on: the card
+  // fires, raises the done word, and whoever waits sees it.
+  void measure_doorbells(Report& report) {
     for (const NamedMode& mode : kModes) {
       if (!mode.has_queue || mode.mode == PingpongMode::kRsend)
         continue;
       if (mode.mode == PingpongMode::kGraph && !streams_.has_device())
         continue;
-      std::string why;
-      open(mode, why);
-      RoundTrip trip({mode.mode, 0, false, options_.batch, true, is_merged(mode)}, process_, stream_.get(),
-                     queue_.get());
-      if (!process_.all(trip.refusal().empty())) {
-        skip(mode, trip.refusal());
-        has_exchanges_ = has_exchanges_ && !is_merged(mode);
+      const auto trip = make(mode, {mode.mode, 0, false, options_.batch, true, is_merged(mode)});
+      if (trip == nullptr)
         continue;
-      }
       if (options_.warmup > 0)
-        trip.trial(trip.rounded(options_.warmup));
-      const uint64_t iterations = trip.rounded(calibrate(trip) / kDoorbellTrials + 1);
-      std::vector<double> halves_us;
-      for (int t = 0; t < kDoorbellTrials; ++t) {
-        const double seconds = process_.from_first(trip.trial(iterations));
-        halves_us.push_back(seconds * 1e6 / (2 * static_cast<double>(iterations)));
-      }
-      std::nth_element(halves_us.begin(), halves_us.begin() + kDoorbellTrials / 2, halves_us.end());
-      report_.doorbells.push_back({mode.name, halves_us[kDoorbellTrials / 2]});
+        trip->trial(trip->rounded(options_.warmup));
+      const uint64_t iterations = trip->rounded(calibrate(*trip) / kDoorbellTrials + 1);
+      std::vector<double> us = half_trips_us(*trip, kDoorbellTrials, iterations);
+      std::nth_element(us.begin(), us.begin() + kDoorbellTrials / 2, us.end());
+      report.fact(fmt::format("doorbell_{}_us_median", mode.name), us[kDoorbellTrials / 2]);
     }
   }
 
@@ -288,21 +290,16 @@ class Pingpong {
     return std::max(iterations, kMinIterations);
   }
 
-  void progress(const char* mode, size_t bytes) const {
-    if (process_.is_first() && isatty(STDERR_FILENO) != 0)
-      fmt::print(stderr, "\rpingpong: {:<10} {:>10} bytes{}", mode, bytes, bytes == options_.max_bytes ? "\n" : "");
-  }
-
   const Options& options_;
   const MpiProcess& process_;
   const Streams streams_;
+  const PingpongMode baseline_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<StreamQueue> queue_;
   std::unique_ptr<Nccl> nccl_;
   std::map<size_t, double> baseline_us_;
   bool baseline_is_right_ = true;
   bool has_exchanges_ = true;
-  PingpongReport report_;
 };
 
 int run(int argc, char** argv, const MpiProcess& process) {
@@ -316,7 +313,7 @@ int run(int argc, char** argv, const MpiProcess& process) {
   if (process.ranks() != 2)
     return usage_error(process, "pingpong", fmt::format("needs exactly 2 ranks, not {}", process.ranks()));
   Pingpong pingpong(options, process);
-  const PingpongReport report = pingpong.run();
+  const Report report = pingpong.run();
   if (process.is_first())
     report.print(options.format);
   return report.verified() && pingpong.baseline_is_right() && pingpong.has_exchanges() ? 0 : kExitMismatch;

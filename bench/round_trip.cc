@@ -53,18 +53,17 @@ void RoundTrip::make_slot(int index) {
     slot->pinned_out = AlignedBuffer::pinned(shape_.bytes, *gpu());
     slot->pinned_in = AlignedBuffer::pinned(shape_.bytes, *gpu());
   }
-  if (queue_ != nullptr || shape_.mode == PingpongMode::kPersistent) {
-    const SendKind kind = is_rsend() || rings_once() ? SendKind::kReady : SendKind::kRegular;
+  if (queue_ != nullptr || is_persistent()) {
     slot->requests.emplace();
     slot->requests->add_receive(slot->in, shape_.bytes, peer_, kTag + index);
-    slot->requests->add_send(kind, slot->out, shape_.bytes, peer_, kTag + index);
+    slot->requests->add_send(is_rsend() || rings_once(), slot->out, shape_.bytes, peer_, kTag + index);
     const bool is_merged = shape_.is_merged && is_pinging();
     if (is_merged)
       slot->requests->merge(0, slot->requests->count(), "trip " + std::to_string(index), "none");
     if (queue_ != nullptr)
       slot->requests->match();
     if (is_merged && refusal_.empty())
-      refusal_ = slot->requests->why_not_merged(0);
+      refusal_ = slot->requests->facts(0).value("lanyard_exchange_why", "");
   }
   if (shape_.mode == PingpongMode::kKernel || shape_.mode == PingpongMode::kGraph)
     make_sets(*slot);
@@ -73,7 +72,7 @@ void RoundTrip::make_slot(int index) {
 
 void RoundTrip::make_sets(Slot& slot) {
   // What GPUs carry themselves is captured whatever the card can.
-  if (shape_.mode == PingpongMode::kGraph && slot.requests->goes_by_lane(0))
+  if (shape_.mode == PingpongMode::kGraph && slot.requests->facts(0).value("lanyard_route", "") == "lane")
     return;
   if (rings_once()) {
     if (refusal_.empty())
@@ -195,11 +194,11 @@ double RoundTrip::trial(uint64_t iterations) {
 void RoundTrip::run() {
   switch (shape_.mode) {
     case PingpongMode::kSendrecv:
+    case PingpongMode::kPersistent:
     case PingpongMode::kMpi: return run_cpu();
-    case PingpongMode::kPersistent: return run_persistent();
     case PingpongMode::kNccl:
-    case PingpongMode::kSend: return run_batches();
-    case PingpongMode::kRsend: return run_rsend();
+    case PingpongMode::kSend:
+    case PingpongMode::kRsend: return run_batches();
     case PingpongMode::kNcclGraph:
     case PingpongMode::kGraph: return run_graph();
     case PingpongMode::kKernel: return run_kernel();
@@ -207,6 +206,10 @@ void RoundTrip::run() {
 }
 
 void RoundTrip::cpu_send(Slot& slot) {
+  if (is_persistent()) {
+    check(MPI_Start(&slot.send()), "MPI_Start");
+    return check(MPI_Wait(&slot.send(), MPI_STATUS_IGNORE), "MPI_Wait");
+  }
   const std::byte* out = slot.out;
   if (stream_ != nullptr) {
     pack(slot);
@@ -222,6 +225,8 @@ void RoundTrip::cpu_send(Slot& slot) {
 // The stream has done with the pinned buffer before the next receive into it: a rank that has
 // received synchronises before it sends, and sends before it receives again.
 void RoundTrip::cpu_receive(Slot& slot) {
+  if (is_persistent())
+    return check(MPI_Wait(&slot.receive(), MPI_STATUS_IGNORE), "MPI_Wait");
   std::byte* const in = gpu() != nullptr ? slot.pinned_in.data() : slot.in;
   check(MPI_Recv(in, static_cast<int>(shape_.bytes), MPI_BYTE, peer_, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
         "MPI_Recv");
@@ -233,6 +238,8 @@ void RoundTrip::cpu_receive(Slot& slot) {
 
 void RoundTrip::run_cpu() {
   for (uint64_t i = 0; i < iterations_; ++i) {
+    if (is_persistent())
+      check(MPI_Start(&slot(i).receive()), "MPI_Start");
     if (process_.is_first()) {
       cpu_send(slot(i));
       cpu_receive(slot(i));
@@ -245,24 +252,6 @@ void RoundTrip::run_cpu() {
     stream_->synchronize();  // the last unpack kernel
 }
 
-void RoundTrip::run_persistent() {
-  const auto start = [](MPI_Request& request) { check(MPI_Start(&request), "MPI_Start"); };
-  const auto wait = [](MPI_Request& request) { check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait"); };
-  for (uint64_t i = 0; i < iterations_; ++i) {
-    Slot& s = slot(i);
-    start(s.receive());
-    if (process_.is_first()) {
-      start(s.send());
-      wait(s.send());
-      wait(s.receive());
-    } else {
-      wait(s.receive());
-      start(s.send());
-      wait(s.send());
-    }
-  }
-}
-
 void RoundTrip::pack(Slot& slot) {
   if (shape_.pack)
     stream_->launch(slot.pack);
@@ -273,33 +262,42 @@ void RoundTrip::unpack(Slot& slot) {
     stream_->launch(slot.unpack);
 }
 
-// Regular sends wait for the peer's receive by themselves, so any order is correct. Rank 1 starts
-// its next receive with its pong, as the received data is out of the buffer: then the clear-to-send
-// does not lie on the path from one ping to the next. Not in the last iteration of a batch, for the
-// queue's wait would wait for that receive, and rank 0 sends the ping only when its own queue's wait
-// is over. What can be one call is one: each costs the stream time.
+// Regular sends wait for the peer's receive by themselves, so any order is correct. Rank 1 starts its next receive with
+// its pong, as the received data is out of the buffer: then the clear-to-send does not lie on the path from one ping to
+// the next. Not in the last iteration of a batch, for the queue's wait would wait for that receive, and rank 0 sends
+// the ping only when its own queue's wait is over. What can be one call is one: each costs the stream time.
+// Receives of rsend are started one iteration ahead: README.md says why every ready send finds its receive started.
 void RoundTrip::enqueue_trips(uint64_t begin, uint64_t end) {
-  if (!is_pinging())
+  if (!is_pinging() && !is_rsend())
     queue_->start(slot(begin).receive());
   for (uint64_t i = begin; i < end; ++i) {
     Slot& s = slot(i);
+    const bool starts_next = is_rsend() && i + 1 < iterations_;
     if (is_pinging()) {
       pack(s);
-      queue_->start_all(*s.requests);
+      if (is_rsend())
+        queue_->start(s.send());
+      else
+        queue_->start_all(*s.requests);
+      if (starts_next)
+        queue_->start(slot(i + 1).receive());
       queue_->wait_all(*s.requests);
       unpack(s);
       continue;
     }
+    if (starts_next)
+      queue_->start(slot(i + 1).receive());
     wait_for_ping(i, begin);
     unpack(s);
     pack(s);
-    if (i + 1 < end) {
+    if (is_rsend() || i + 1 == end) {
+      queue_->start(s.send());
+    } else {
       MPI_Request both[] = {slot(i + 1).receive(), s.send()};
       queue_->start_all(2, both);
-    } else {
-      queue_->start(s.send());
-      queue_->wait(s.send());
     }
+    if (i + 1 == end)
+      queue_->wait(s.send());
   }
 }
 
@@ -334,8 +332,10 @@ void RoundTrip::enqueue(uint64_t begin, uint64_t end) {
     enqueue_trips(begin, end);
 }
 
-void RoundTrip::drain() {
-  if (nccl_ != nullptr)
+// The first receive of the next batch, which rsend has started, is outstanding: the queue's wait would never return, as
+// the peer sends that message in the next batch.
+void RoundTrip::drain(bool is_last) {
+  if (nccl_ != nullptr || (is_rsend() && !is_last))
     stream_->synchronize();
   else
     queue_->drain();
@@ -343,8 +343,9 @@ void RoundTrip::drain() {
 
 void RoundTrip::run_batches() {
   for (uint64_t begin = 0; begin < iterations_; begin += shape_.batch) {
-    enqueue(begin, std::min(iterations_, begin + shape_.batch));
-    drain();
+    const uint64_t end = std::min(iterations_, begin + shape_.batch);
+    enqueue(begin, end);
+    drain(end == iterations_);
   }
 }
 
@@ -352,7 +353,7 @@ void RoundTrip::run_graph() {
   const uint64_t replays = iterations_ / kGraphTrips;
   const uint64_t batch = std::max<uint64_t>(shape_.batch / kGraphTrips, 1);
   for (uint64_t i = 0; i < replays; ++i) {
-    gpu()->replay(*graphs_[i == 0 ? 0 : i + 1 == replays ? 2 : 1]);
+    gpu()->replay(graphs_[i == 0 ? 0 : i + 1 == replays ? 2 : 1]);
     if ((i + 1) % batch == 0 || i + 1 == replays)
       drain();
   }
@@ -362,49 +363,6 @@ void RoundTrip::run_kernel() {
   trips_ = {slots_[kFirst]->sets(), slots_[kEven]->sets(), slots_[kLast]->sets(), iterations_, is_pinging()};
   stream_->launch(trips_);
   queue_->drain();
-}
-
-// A ready send is legal only if the peer's receive has been started before it. Consecutive
-// iterations have different slots (double buffering), so that receive i + 1 can be started while
-// the data of i is still in its buffer.
-//
-// Ping i finds receive i started: rank 1 started it before it sent pong i - 1, and rank 0 sends
-// ping i after it has received pong i - 1. Pong i finds receive i started: rank 0 started it in
-// iteration i - 1, before it sent ping i, and rank 1 sends pong i after it has received ping i.
-// Both receives 0 are started before the barrier in trial().
-//
-// The receive of the next batch's first iteration is outstanding at the end of a batch, where only
-// the stream can be waited for; the queue's wait would never return, as the peer sends that message
-// in the next batch.
-void RoundTrip::run_rsend() {
-  for (uint64_t begin = 0; begin < iterations_; begin += shape_.batch) {
-    const uint64_t end = std::min(iterations_, begin + shape_.batch);
-    for (uint64_t i = begin; i < end; ++i) {
-      Slot& s = slot(i);
-      const bool has_next = i + 1 < iterations_;
-      if (process_.is_first()) {
-        pack(s);
-        queue_->start(s.send());
-        if (has_next)
-          queue_->start(slot(i + 1).receive());
-        queue_->wait_all(*s.requests);
-        unpack(s);
-      } else {
-        if (has_next)
-          queue_->start(slot(i + 1).receive());
-        wait_for_ping(i, begin);
-        unpack(s);
-        pack(s);
-        queue_->start(s.send());
-        if (i + 1 == end)
-          queue_->wait(s.send());
-      }
-    }
-    if (end < iterations_)
-      stream_->synchronize();
-    else
-      queue_->drain();
-  }
 }
 
 }  // namespace lanyard::bench

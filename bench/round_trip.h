@@ -1,32 +1,20 @@
 // One ping-pong between ranks 0 and 1 at one message size, in any of nine ways.
 //
-// An iteration is a ping from rank 0 and a pong from rank 1. Rank 1 sends its pong only when the
-// ping has arrived (and been unpacked), rank 0 its next ping only when the pong has: the classic
-// measurement of latency. With pack, each message is copied by a kernel from the user's array into
-// the sent buffer, and by another from the received buffer into the user's array, as in Bridges et
-// al., section VI.A; without, messages go from array to array.
+// An iteration is a ping from rank 0 and a pong from rank 1. Rank 1 sends its pong only when the ping has arrived (and
+// been unpacked), rank 0 its next ping only when the pong has: the classic measurement of latency. With pack, a kernel
+// copies each message from the user's array into the sent buffer, and another from the received buffer into the user's
+// array, as in Bridges et al., section VI.A; without, messages go from array to array.
 //
-// What proves the data: the first and the last timed iteration have slots (buffers and requests) of
-// their own, so their payloads, different for every iteration, still lie there after the last
-// iteration and are compared byte by byte, and nothing of it happens while the clock runs. The
-// iterations between share one slot (two in mode rsend, whose receives must be ready ahead, and where
-// Shape::two_buffers asks for it), whose contents are compared too. Receive buffers are poisoned first.
+// The first and the last timed iteration have slots (buffers and requests) of their own. So their payloads, different
+// for every iteration, still lie there after the last iteration and are compared byte by byte, while no clock runs. The
+// iterations between share one slot (two in mode rsend, and where Shape::two_buffers asks for it), whose contents are
+// compared too. Receive buffers are poisoned first.
 //
-// Where the stream is a GPU's the arrays and buffers are the GPU's memory, and kMpi copies messages
-// to and from pinned memory of the host, on the stream.
+// Where the stream is a GPU's the arrays and buffers are the GPU's memory, and kMpi copies messages to and from pinned
+// memory of the host, on the stream.
 //
-// Modes nccl and nccl-graph are send and graph with the sends and receives of NCCL (nccl.h), in memory of GPUs.
-//
-// Mode graph replays captured graphs of kGraphTrips iterations: one for the first iterations, one
-// for the last, one for all between them, so that each iteration has the slot that it has in mode
-// send. Mode kernel is one kernel a trial.
-//
-// With Shape::is_to_self an iteration is one message that a rank sends to itself, both ranks at
-// once: what it takes to ring the card and to see that it has fired.
-//
-// With Shape::is_merged the ping and its pong are an exchange of the rank that pings, which starts them together and
-// waits for them together. The other cannot have one: its pong answers a ping that it has waited for by itself, or it
-// would start the pair before the ping has come.
+// With Shape::is_merged the ping and its pong are an exchange of the rank that pings. The other cannot have one: its
+// pong answers a ping that it has waited for by itself.
 //
 // Memory a rank: 6 times the message size without pack (8 times with two slots between), twice that with pack.
 #ifndef LANYARD_BENCH_ROUND_TRIP_H_
@@ -39,27 +27,25 @@
 #include <optional>
 #include <string>
 
-#include "bench/aligned_buffer.h"
 #include "bench/kernels.h"
-#include "bench/mpi_process.h"
 #include "bench/nccl.h"
 #include "bench/payload.h"
-#include "bench/request_set.h"
+#include "bench/program.h"
+#include "bench/queue.h"
 #include "bench/stream.h"
-#include "bench/stream_queue.h"
 
 namespace lanyard::bench {
 
 enum class PingpongMode {
   kSendrecv,    // MPI_Send and MPI_Recv of the arrays, no stream: the baseline
   kPersistent,  // MPI_Start and MPI_Wait on persistent requests, no stream
-  kNccl,        // pack kernel, NCCL's send and receive, unpack kernel, all enqueued
+  kNccl,        // as kSend, with the sends and receives of NCCL (nccl.h)
   kNcclGraph,   // kNccl, captured and replayed
   kMpi,         // the CPU drives: pack kernel, synchronise the stream, MPI_Send, MPI_Recv, unpack kernel
   kSend,        // stream-triggered persistent sends
   kRsend,       // stream-triggered persistent ready sends, receives started one iteration ahead
-  kGraph,       // kSend, captured and replayed; streams of GPUs only
-  kKernel,      // one kernel starts, waits and copies
+  kGraph,       // kSend, captured and replayed as graphs of kGraphTrips iterations; streams of GPUs only
+  kKernel,      // one kernel a trial starts, waits and copies
 };
 
 class RoundTrip {
@@ -69,7 +55,7 @@ class RoundTrip {
     size_t bytes = 0;
     bool pack = false;
     uint64_t batch = 64;       // iterations enqueued at a time
-    bool is_to_self = false;   // modes kSend, kGraph, kKernel
+    bool is_to_self = false;   // modes kSend, kGraph, kKernel: an iteration is one message from a rank to itself
     bool is_merged = false;    // mode kSend: who pings has each pair of send and receive as an exchange
     bool two_buffers = false;  // not in kGraph and kKernel: iterations take turns at two slots
   };
@@ -114,6 +100,7 @@ class RoundTrip {
   };
   enum SlotIndex { kFirst, kEven, kOdd, kLast, kSlots };
 
+  bool is_persistent() const { return shape_.mode == PingpongMode::kPersistent; }
   bool is_rsend() const { return shape_.mode == PingpongMode::kRsend; }
   bool has_graphs() const { return shape_.mode == PingpongMode::kGraph || shape_.mode == PingpongMode::kNcclGraph; }
   bool alternates() const { return is_rsend() || shape_.two_buffers; }
@@ -139,19 +126,17 @@ class RoundTrip {
   void cpu_send(Slot& slot);
   void cpu_receive(Slot& slot);
   void run_cpu();
-  void run_persistent();
   // Stream modes.
   void pack(Slot& slot);
   void unpack(Slot& slot);
   void enqueue(uint64_t begin, uint64_t end);
-  void drain();
+  void drain(bool is_last = true);
   void enqueue_trips(uint64_t begin, uint64_t end);
   void enqueue_nccl_trips(uint64_t begin, uint64_t end);
   void wait_for_ping(uint64_t i, uint64_t begin);
   void run_batches();
   void run_graph();
   void run_kernel();
-  void run_rsend();
 
   const Shape shape_;
   const MpiProcess& process_;
@@ -160,8 +145,9 @@ class RoundTrip {
   StreamQueue* const queue_;
   Nccl* const nccl_;
   std::array<std::unique_ptr<Slot>, kSlots> slots_;
-  // Destroyed before the requests in them: of the first iterations, of those between, of the last.
-  std::array<std::unique_ptr<Graph>, 3> graphs_;
+  // Of the first iterations, of those between, of the last: each iteration has the slot that it has in mode kSend.
+  // Destroyed before the requests in them.
+  std::array<Graph, 3> graphs_;
   TripsKernel trips_;
   std::string refusal_;
   uint64_t iterations_ = 0;      // of the trial that runs

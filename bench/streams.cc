@@ -2,11 +2,17 @@
 
 #include <cstdio>
 
-#include "bench/gpu_stream.h"
-#include "bench/host_stream.h"
-#include "bench/stream_queue.h"
+#include "bench/queue.h"
 
 namespace lanyard::bench {
+
+#ifndef LANYARD_BENCH_GPU
+std::unique_ptr<Stream> open_gpu_stream(int /*local_rank*/, std::string& why) {
+  why = "this build has no GPU code: build with --config=cuda or --config=hip";
+  return nullptr;
+}
+#endif
+
 namespace {
 
 int local_rank(const MpiProcess& process) {
@@ -39,10 +45,17 @@ Streams::Streams(bool wants_device, const char* program, const MpiProcess& proce
   const int refused = first_rank(process, !why.empty());
   if (refused == process.rank())
     std::fprintf(stderr, "%s: %s; running on host streams\n", program, why.c_str());
-  if (refused != process.ranks())
+  if (stream == nullptr || refused != process.ranks())
     return;
   has_device_ = true;
-  place_ = {"device", stream->kind() == Stream::Kind::kCuda ? "cuda" : "hip", stream->gpu()->device_name()};
+  kind_ = stream->kind() == Stream::Kind::kCuda ? "cuda" : "hip";
+  device_ = stream->gpu()->device_name();
+}
+
+void Streams::describe(Report& report) const {
+  report.fact("memory", has_device_ ? "device" : "host");
+  report.fact("stream", kind_);
+  report.fact("device", device_);
 }
 
 std::unique_ptr<Stream> Streams::make() const {

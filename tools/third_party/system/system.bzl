@@ -125,4 +125,3 @@ def system_repositories():
     _header_only("fmt", "fmt", "libfmt-dev")
     _header_only("nettle", "nettle", "nettle-dev")
     _header_only("nlohmann_json", "nlohmann", "nlohmann-json3-dev")
-    _header_only("google_benchmark", "benchmark", "libbenchmark-dev")

@@ -1,14 +1,12 @@
-#include "bench/halo_check.h"
-
 #include <fmt/format.h>
 
 #include <array>
 #include <cstdint>
 
-#include "bench/block.h"
-#include "bench/host_stream.h"
+#include "bench/halo/block.h"
+#include "bench/halo/stream_halo.h"
 #include "bench/payload.h"
-#include "bench/stream_halo.h"
+#include "bench/streams.h"
 
 namespace lanyard::bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "bench/neighbour_exchange.h"
+#include "bench/halo/exchange.h"
 
 #include <string>
 
@@ -9,18 +9,24 @@ NeighbourExchange::NeighbourExchange(HaloMode mode, MPI_Comm comm, const Cartesi
                                      StreamQueue* queue)
     : mode_(mode), comm_(comm), layout_(layout), first_tag_(first_tag), stream_(stream), queue_(queue) {
   const int sets = has_two_sets() ? 2 : 1;
-  const bool is_staged = mode_ == HaloMode::kMpi && stream.gpu() != nullptr;
+  const bool is_staged = !has_queue() && stream.gpu() != nullptr;
   out_ = Messages(bytes_out, stream.gpu(), is_staged);
   for (int s = 0; s < sets; ++s) {
     sets_[index(s)].in = Messages(bytes_in, stream.gpu(), is_staged);
     if (is_collective())
       make_collective();
-    else if (mode_ != HaloMode::kMpi)
+    else if (has_queue())
       make_requests(s, first_tag + s * kDirections);
   }
-  if (mode_ != HaloMode::kMpi)
+  if (has_queue())
     requests_.match();
   prime();
+}
+
+NeighbourExchange::~NeighbourExchange() {
+  requests_.free();
+  if (graph_ != MPI_COMM_NULL)
+    check(MPI_Comm_free(&graph_), "MPI_Comm_free");
 }
 
 NeighbourExchange::Messages::Messages(const Lengths& bytes, Gpu* gpu, bool is_staged) : bytes_(bytes) {
@@ -37,15 +43,14 @@ NeighbourExchange::Messages::Messages(const Lengths& bytes, Gpu* gpu, bool is_st
 void NeighbourExchange::make_requests(int set, int first_tag) {
   Set& s = sets_[index(set)];
   s.first = requests_.count();
-  const bool ready = mode_ == HaloMode::kRsend || mode_ == HaloMode::kMergedRsend || mode_ == HaloMode::kPairedRsend;
-  const SendKind kind = ready ? SendKind::kReady : SendKind::kRegular;
   for (int d = 0; d < kDirections; ++d)
     requests_.add_receive(s.in.message(d), s.in.bytes(d), layout_.neighbour(d), first_tag + opposite(d), comm_);
   for (int d = 0; d < kDirections; ++d)
-    requests_.add_send(kind, out_.message(d), out_.bytes(d), layout_.neighbour(d), first_tag + d, comm_);
-  if (is_paired())
+    requests_.add_send(mode_.way == HaloMode::kRsend, out_.message(d), out_.bytes(d), layout_.neighbour(d),
+                       first_tag + d, comm_);
+  if (mode_.sets == 2)
     requests_.merge(s.first, kMessages, "halo", std::to_string(set));
-  else if (is_merged())
+  else if (mode_.sets == 1)
     requests_.merge(s.first, kMessages, "halo " + std::to_string(set), "none");
 }
 
@@ -65,17 +70,18 @@ void NeighbourExchange::make_collective() {
     out_bytes[i] = static_cast<int>(out_.bytes(d));
     out_places[i] = out_.message(d) - out_.message(0);
   }
-  graph_.emplace(comm_, from, to);
+  check(MPI_Dist_graph_create_adjacent(comm_, kDirections, from.data(), MPI_UNWEIGHTED, kDirections, to.data(),
+                                       MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &graph_),
+        "MPI_Dist_graph_create_adjacent");
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPIX_Neighbor_alltoallw_init(out_.message(0), out_bytes.data(), out_places.data(), types.data(), in.message(0),
-                                     in_bytes.data(), in_places.data(), types.data(), graph_->get(), MPI_INFO_NULL,
-                                     &request),
+                                     in_bytes.data(), in_places.data(), types.data(), graph_, MPI_INFO_NULL, &request),
         "MPIX_Neighbor_alltoallw_init");
   requests_.add(request);
 }
 
 void NeighbourExchange::prime() {
-  if (mode_ == HaloMode::kRsend) {
+  if (is_ahead()) {
     queue_->start_all(kDirections, receives(sets_[index(set_)]));
     stream_.synchronize();  // not the queue: it would wait for the receives to complete
     check(MPI_Barrier(comm_), "MPI_Barrier");
@@ -86,18 +92,18 @@ void NeighbourExchange::prime() {
 void NeighbourExchange::start_receives() {
   if (!is_primed_)
     prime();
-  if (mode_ == HaloMode::kSend)
+  if (mode_.way == HaloMode::kSend && mode_.sets == 0)
     queue_->start_all(kDirections, receives(sets_[0]));
-  if (mode_ == HaloMode::kRsend)
+  if (is_ahead())
     queue_->start_all(kDirections, receives(sets_[index(1 - set_)]));
 }
 
 void NeighbourExchange::send_and_wait() {
   Set& s = sets_[index(set_)];
-  if (mode_ == HaloMode::kMpi) {
+  if (!has_queue()) {
     exchange_on_host(s);
   } else {
-    if (is_merged() || is_collective())
+    if (is_one_start())
       queue_->start_all(requests_of_set(), receives(s));
     else
       queue_->start_all(kDirections, sends(s));
@@ -126,7 +132,7 @@ void NeighbourExchange::exchange_on_host(Set& set) {
 }
 
 void NeighbourExchange::close() {
-  if (mode_ != HaloMode::kRsend || !is_primed_)
+  if (!is_ahead() || !is_primed_)
     return;
   // An exchange without receives ahead. Its receives are started on every rank, so it is as legal
   // as any other.

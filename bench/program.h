@@ -1,0 +1,139 @@
+// What all benchmarks share of a program: this process in MPI, checks of MPI's return codes, and command lines.
+//
+// A failed MPI call ends the whole job with the call's name and MPI's own words for the code: a benchmark has nothing
+// to recover.
+#ifndef LANYARD_BENCH_PROGRAM_H_
+#define LANYARD_BENCH_PROGRAM_H_
+
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+
+namespace lanyard::bench {
+
+inline std::string mpi_error_text(int code) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
+    return "error " + std::to_string(code);
+  return std::string(text, static_cast<size_t>(length));
+}
+
+inline void check(int code, const char* call) {
+  if (code == MPI_SUCCESS) [[likely]]
+    return;
+  int rank = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::fprintf(stderr, "rank %d: %s: %s\n", rank, call, mpi_error_text(code).c_str());
+  std::fflush(stderr);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+// This process in MPI_COMM_WORLD, which returns errors: MPI_Init to MPI_Finalize, and what all ranks agree on.
+class MpiProcess {
+ public:
+  MpiProcess(int* argc, char*** argv) {
+    check(MPI_Init(argc, argv), "MPI_Init");
+    check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
+    check(MPI_Comm_size(MPI_COMM_WORLD, &ranks_), "MPI_Comm_size");
+  }
+  // What was printed is out before any rank ends: mpirun may kill the others once one has failed.
+  ~MpiProcess() {
+    std::fflush(nullptr);
+    barrier();
+    check(MPI_Finalize(), "MPI_Finalize");
+  }
+  MpiProcess(const MpiProcess&) = delete;
+  MpiProcess& operator=(const MpiProcess&) = delete;
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  bool is_first() const { return rank_ == 0; }
+
+  void barrier() const { check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
+  // Whether every rank says so.
+  bool all(bool mine) const {
+    int value = mine ? 1 : 0;
+    check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+    return value != 0;
+  }
+  double largest(double mine) const {
+    check(MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+    return mine;
+  }
+  // Rank 0's value.
+  double from_first(double value) const {
+    check(MPI_Bcast(&value, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD), "MPI_Bcast");
+    return value;
+  }
+
+ private:
+  int rank_ = 0;
+  int ranks_ = 1;
+};
+
+// First line of MPI_Get_library_version, white space made single spaces.
+inline std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  check(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
+  std::string line, word;
+  std::istringstream lines(std::string(text, static_cast<size_t>(length)));
+  std::getline(lines, line);
+  std::istringstream words(std::exchange(line, ""));
+  while (words >> word)
+    line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
+// ---- Command lines
+
+constexpr int kExitMismatch = 1;
+constexpr int kExitUsage = 2;
+
+inline void add_format(CLI::App& app, std::string& format) {
+  app.add_option("--format", format, "text, csv or json (default: text)")
+      ->check(CLI::IsMember({"text", "csv", "json"}))
+      ->type_name("NAME");
+}
+
+// Parses on every rank alike, prints on the first. The exit status when the program is to end now:
+// 0 after --help, kExitUsage after a mistake.
+inline std::optional<int> parse(CLI::App& app, int argc, char** argv, const MpiProcess& process) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, err;
+    const bool is_help = app.exit(error, out, err) == 0;
+    if (process.is_first())
+      std::fprintf(stdout, "%s", out.str().c_str());
+    if (process.is_first())
+      std::fprintf(stderr, "%s", err.str().c_str());
+    return is_help ? 0 : kExitUsage;
+  }
+  return std::nullopt;
+}
+
+// Says on the first rank what is wrong with the call of a program, and returns kExitUsage.
+inline int usage_error(const MpiProcess& process, const char* program, const std::string& what) {
+  if (process.is_first())
+    std::fprintf(stderr, "%s: %s (see --help)\n", program, what.c_str());
+  return kExitUsage;
+}
+
+inline void add_memory(CLI::App& app, std::string& memory) {
+  app.add_option("--memory", memory,
+                 "host; device: buffers, kernels and streams of a GPU, where there is one (default: "
+                 "host)")
+      ->check(CLI::IsMember({"host", "device"}));
+}
+
+}  // namespace lanyard::bench
+
+#endif  // LANYARD_BENCH_PROGRAM_H_
