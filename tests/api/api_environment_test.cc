@@ -85,8 +85,7 @@ TEST(Plain, ObjectsMayBeLeftToMpiFinalize) {
   ASSERT_TRUE(ok(MPIX_Queue_wait(queue)));
 }
 
-// ---- Settings that make no sense: Lanyard says which and why where it is first used, and MPI works as if it were not
-// there
+// ---- Settings that make no sense: the first call says which and why, and MPI works as ever
 
 // The facts of the message on this rank.
 ::testing::AssertionResult fails_for_the_setting(int code) {

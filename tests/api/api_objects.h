@@ -241,6 +241,40 @@ class Requests {
   std::vector<MPI_Request> requests_;
 };
 
+// The request of a persistent collective, freed at the end.
+class Collective {
+ public:
+  Collective() = default;
+  // By a call and all of its arguments but the last two.
+  template <typename Init, typename... Arguments>
+  explicit Collective(Init init, Arguments... arguments) {
+    EXPECT_TRUE(ok(init(arguments..., MPI_INFO_NULL, &request_)));
+  }
+  ~Collective() { free(); }
+  Collective(const Collective&) = delete;
+  Collective& operator=(const Collective&) = delete;
+
+  MPI_Request* address() { return &request_; }
+  MPI_Request handle() const { return request_; }
+  void match() { EXPECT_TRUE(ok(MPIX_Match(&request_, MPI_STATUS_IGNORE))); }
+  void start(MPIX_Queue queue) { EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, &request_))); }
+  void wait(MPIX_Queue queue) { EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request_))); }
+  // Once, to the end.
+  void run(Queue& queue) {
+    start(queue);
+    wait(queue);
+    queue.wait();
+  }
+  void free() {
+    if (request_ != MPI_REQUEST_NULL) {
+      EXPECT_TRUE(ok(MPI_Request_free(&request_)));
+    }
+  }
+
+ private:
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
 // ---- Hints on requests, and what is in force
 
 inline Facts facts_of(MPI_Request request) {

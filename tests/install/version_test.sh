@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The version stands in many places; lanyard.h is the one that counts. From the tree's root.
+# The version stands in many places; lanyard.h is the one that counts. And what a recipe for Spack must be besides. From
+# the tree's root.
 #
 #   version_test.sh
 set -euo pipefail
@@ -8,6 +9,7 @@ header=api/include/lanyard/lanyard.h
 number() { awk -v name="LANYARD_VERSION_$1" '$1 == "#define" && $2 == name {print $3}' "$header"; }
 major=$(number MAJOR) minor=$(number MINOR) patch=$(number PATCH)
 [[ $major.$minor.$patch =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || { echo "FAILED: $header has no version" >&2; exit 1; }
+recipe=tools/installation/spack/package.py
 checked=0 failed=0
 
 # says FILE EXPRESSION WANTED [N]: all that sed's s/EXPRESSION/\1/ finds in FILE, or the first N, is WANTED, and there is
@@ -24,6 +26,8 @@ says() {
 # The whole version, of which the latest stands first.
 says CHANGELOG.md '^## ([^ ]*)' "$major.$minor.$patch" 1
 says tools/installation/debian/changelog '^lanyard \(([^)]*)\)' "$major.$minor.$patch" 1
+
+says "$recipe" '^ *version\("([^"]*)"\)' "$major.$minor.$patch"
 
 # What programs ask for: before version 1 a minor version may break what the last one promised.
 says tests/install/installation_cmake_test.sh 'find_package\(Lanyard ([0-9.]+) REQUIRED' "$major.$minor"
@@ -42,5 +46,14 @@ for mpi in openmpi mpich; do
   [[ -e tools/installation/debian/liblanyard-$mpi$abi.install ]] ||
     { echo "FAILED: there is no liblanyard-$mpi$abi.install" >&2; failed=$((failed + 1)); }
 done
+
+# Spack itself is not asked: nobody has it here. Its recipe is Python, and tools/install takes its options.
+python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$recipe" || failed=$((failed + 1))
+usage=$(tools/install --help)
+while read -r option; do
+  [[ $usage == *"$option"* ]] && continue
+  echo "FAILED: tools/install has no $option, which the recipe gives" >&2
+  failed=$((failed + 1))
+done < <(grep -F '"tools/install"' "$recipe" | grep -oE -- '--[a-z-]+')
 echo "$checked places looked at, $failed differ"
 [[ $failed -eq 0 ]]

@@ -1,5 +1,5 @@
 # A recipe for Spack, from a tree that you have: Lanyard has no published address yet. Checked for its form
-# (tests/install/recipe_test.py), not yet tried with Spack.
+# (tests/install/version_test.sh), not yet tried with Spack.
 #
 #   spack repo create ~/lanyard-spack lanyard_spack && spack repo add ~/lanyard-spack
 #   mkdir -p ~/lanyard-spack/packages/lanyard && cp tools/installation/spack/package.py ~/lanyard-spack/packages/lanyard/
