@@ -20,7 +20,6 @@ constexpr uint64_t kPlaces = FI_LOCAL_COMM | FI_REMOTE_COMM;
 constexpr uint64_t kCaps = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER | kDirections | kPlaces;
 constexpr uint64_t kTransmitCaps = FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_READ | FI_WRITE;
 constexpr uint64_t kReceiveCaps = FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_RMA_EVENT | FI_REMOTE_READ | FI_REMOTE_WRITE;
-constexpr uint64_t kOpFlags = FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
 constexpr int kMemoryModes = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_HMEM;
 
 bool within(uint64_t asked, uint64_t offered) { return (asked & ~offered) == 0; }
@@ -47,8 +46,6 @@ const char* objection(const fi_info& hints, const Settings& settings) {
   if (const fi_tx_attr* transmit = hints.tx_attr) {
     if (!within(transmit->caps, kTransmitCaps | kPlaces | kReceiveCaps))
       return "a transmit capability that is not simulated";
-    if (!within(transmit->op_flags, kOpFlags))
-      return "an operation flag that is not simulated";
     if (transmit->msg_order != 0 || transmit->comp_order != 0)
       return "nothing keeps messages in order";
     if (transmit->size > kMaxTransmitSize || transmit->inject_size > 0 || transmit->iov_limit > 1 ||
@@ -87,11 +84,8 @@ void describe_transfers(fi_info& info, const fi_info* hints) {
   info.tx_attr->iov_limit = 1;
   info.tx_attr->rma_iov_limit = 1;
   info.tx_attr->tclass = FI_TC_BEST_EFFORT;
-  if (hints != nullptr && hints->tx_attr != nullptr) {
-    info.tx_attr->op_flags = hints->tx_attr->op_flags;
-    if (hints->tx_attr->size > 0)
-      info.tx_attr->size = hints->tx_attr->size;
-  }
+  if (hints != nullptr && hints->tx_attr != nullptr && hints->tx_attr->size > 0)
+    info.tx_attr->size = hints->tx_attr->size;
   info.rx_attr->caps = info.caps & kReceiveCaps;
   info.rx_attr->size = 1024;
   info.rx_attr->iov_limit = 1;

@@ -39,29 +39,24 @@ class LaggingMemory final : public DeviceMemory {
   uint64_t lent_bytes(const Loan& loan) const override { return memory_.lent_bytes(loan); }
 
  private:
-  struct Early {
+  struct Promise {
     uint64_t number = 0;
     Copy copy = {};
     std::byte* shadow = nullptr;  // what the source held; null where the copy is an honest one
     void* to = nullptr;
     uint64_t bytes = 0;
-  };
-  struct Late {
-    std::byte* shadow = nullptr;
-    void* to = nullptr;
-    uint64_t bytes = 0;
-    steady_clock::time_point due;
+    steady_clock::time_point due = {};  // once it has been said to have ended
   };
 
   void run();
-  void make_good(const Late& late);
+  void make_good(const Promise& late);
 
   DeviceMemory& memory_;
   const microseconds lag_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Early> early_;  // copies that have not been said to have ended
-  std::deque<Late> late_;
+  std::vector<Promise> early_;  // copies that have not been said to have ended
+  std::deque<Promise> late_;
   uint64_t numbers_ = 0;
   bool stopping_ = false;
   std::thread thread_;
@@ -86,7 +81,7 @@ Status LaggingMemory::start() {
 }
 
 Result<DeviceMemory::Copy> LaggingMemory::start_copy(void* to, const void* from, uint64_t bytes) {
-  Early early{.to = to, .bytes = bytes};
+  Promise early{.to = to, .bytes = bytes};
   const Result<int> device = memory_.device_of(to, bytes);
   if (device.ok() && device.value() != kHost) {
     const Result<std::byte*> shadow = memory_.take_staging(bytes);
@@ -110,12 +105,12 @@ Result<DeviceMemory::Copy> LaggingMemory::start_copy(void* to, const void* from,
 Result<bool> LaggingMemory::has_ended(Copy copy) {
   const std::lock_guard lock(mutex_);
   const auto found =
-      std::find_if(early_.begin(), early_.end(), [&](const Early& each) { return each.number == copy.number; });
+      std::find_if(early_.begin(), early_.end(), [&](const Promise& each) { return each.number == copy.number; });
   LANYARD_CHECK(found != early_.end(), "a copy is asked for that has not been forgotten");
   const Result<bool> ended = memory_.has_ended(found->copy);
   if (ended.ok() && !ended.value())
     return false;
-  const Early early = *found;
+  Promise early = *found;
   early_.erase(found);
   if (early.shadow == nullptr)
     return ended;
@@ -123,7 +118,8 @@ Result<bool> LaggingMemory::has_ended(Copy copy) {
     memory_.give_staging(early.shadow);
     return ended;
   }
-  late_.push_back({early.shadow, early.to, early.bytes, steady_clock::now() + lag_});
+  early.due = steady_clock::now() + lag_;
+  late_.push_back(early);
   changed_.notify_all();
   return true;
 }
@@ -137,7 +133,7 @@ void LaggingMemory::run() {
       changed_.wait(lock);
       continue;
     }
-    const Late late = late_.front();
+    const Promise late = late_.front();
     if (!stopping_ && steady_clock::now() < late.due) {
       changed_.wait_until(lock, late.due);
       continue;
@@ -150,7 +146,7 @@ void LaggingMemory::run() {
 }
 
 // One that fails has been said to be done long ago.
-void LaggingMemory::make_good(const Late& late) {
+void LaggingMemory::make_good(const Promise& late) {
   constexpr microseconds kPeriod{50};
   Result<Copy> copy = memory_.start_copy(late.to, late.shadow, late.bytes);
   for (; copy.status().code() == Code::kAgain; copy = memory_.start_copy(late.to, late.shadow, late.bytes))

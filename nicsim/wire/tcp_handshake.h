@@ -29,16 +29,15 @@ namespace lanyard::nicsim {
 // Where a NIC of the TCP wire listens.
 struct TcpAddress : PlainAddress<TcpAddress> {
   static constexpr uint32_t kByteOrder = 0x01020304;
-  static constexpr uint32_t kVersion = 3;  // of what travels on connections
+  static constexpr uint32_t kVersion = 4;  // of what travels on connections
 
   uint32_t tag = 0x31504354;         // "TCP1"
   uint32_t byte_order = kByteOrder;  // packets travel as they lie in memory
-  uint32_t family = 4;               // 4 or 6
-  uint32_t port = 0;
-  uint8_t ip[16] = {};  // network order; 4 bytes in use for family 4
-  uint32_t scope = 0;   // of a link-local IPv6 address
   uint32_t version = kVersion;
-  uint64_t nonce = 0;  // tells this NIC from an earlier one on the same port; secret
+  uint32_t port = 0;
+  uint32_t socket_bytes = 0;
+  uint8_t socket[28] = {};  // sockaddr_in or sockaddr_in6
+  uint64_t nonce = 0;       // tells this NIC from an earlier one on the same port; secret
 };
 
 using TcpChallenge = std::array<std::byte, 16>;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/ip/address.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -36,29 +35,11 @@ constexpr milliseconds kGrace{100};
 constexpr milliseconds kHandlerPeriod{20};
 
 tcp::endpoint endpoint_of(const TcpAddress& address) {
-  const auto port = static_cast<uint16_t>(address.port);
-  if (address.family == 6) {
-    asio::ip::address_v6::bytes_type bytes;
-    std::memcpy(bytes.data(), address.ip, bytes.size());
-    return {asio::ip::address_v6(bytes, address.scope), port};
-  }
-  asio::ip::address_v4::bytes_type bytes;
-  std::memcpy(bytes.data(), address.ip, bytes.size());
-  return {asio::ip::address_v4(bytes), port};
-}
-
-TcpAddress address_of(const tcp::endpoint& endpoint) {
-  TcpAddress result;
-  result.port = endpoint.port();
-  if (endpoint.address().is_v6()) {
-    const asio::ip::address_v6 ip = endpoint.address().to_v6();
-    result.family = 6;
-    result.scope = static_cast<uint32_t>(ip.scope_id());
-    std::memcpy(result.ip, ip.to_bytes().data(), 16);
-  } else {
-    std::memcpy(result.ip, endpoint.address().to_v4().to_bytes().data(), 4);
-  }
-  return result;
+  tcp::endpoint endpoint;
+  endpoint.resize(std::min<size_t>(address.socket_bytes, sizeof address.socket));
+  std::memcpy(endpoint.data(), address.socket, endpoint.size());
+  endpoint.port(static_cast<uint16_t>(address.port));
+  return endpoint;
 }
 
 class TcpWire final : public Wire, public TcpHub {
@@ -127,7 +108,9 @@ Status TcpWire::listen(const std::string& ip) {
   const Result<tcp::endpoint> bound = door_.listen(ip);
   if (!bound.ok())
     return bound.status();
-  address_ = address_of(bound.value());
+  address_.port = bound.value().port();
+  address_.socket_bytes = static_cast<uint32_t>(bound.value().size());
+  std::memcpy(address_.socket, bound.value().data(), address_.socket_bytes);
   if (::getrandom(&address_.nonce, sizeof address_.nonce, 0) != sizeof address_.nonce)
     return {Code::kFailed, std::string("getrandom: ") + std::strerror(errno)};
   return {};
@@ -160,9 +143,7 @@ Status TcpWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
 
 // Two containers with addresses of their own are two hosts.
 bool TcpWire::shares_host(uint32_t rank) const {
-  const TcpAddress& other = peers_[rank]->address;
-  return other.family == address_.family && other.scope == address_.scope &&
-         std::memcmp(other.ip, address_.ip, sizeof other.ip) == 0;
+  return endpoint_of(peers_[rank]->address).address() == endpoint_of(address_).address();
 }
 
 void TcpWire::send(uint32_t rank, const Packet& packet, const std::byte* payload) {
