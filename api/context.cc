@@ -29,31 +29,24 @@ constexpr std::chrono::seconds kLongestKernel{1};
 
 // What each process tells all others before they can talk.
 struct Introduction {
-  nic::Address address;
+  uint64_t size;  // of the address; 0: no NIC
   nic::RemoteKey control;
+  std::byte address[nic::Address::kMaxBytes];
 };
 
-// By rank; no address where a process has no NIC. Collective.
+// By rank. Collective.
 std::vector<Introduction> introduce(const nic::Nic* nic, nic::RemoteKey control, MPI_Comm communicator) {
-  struct Slot {
-    uint64_t size;
-    nic::RemoteKey control;
-    std::byte bytes[nic::Address::kMaxBytes];
-  };
-  Slot mine{};
+  Introduction mine{};
   if (nic != nullptr) {
     const nic::Address address = nic->address();
-    mine.size = std::min(address.bytes.size(), sizeof mine.bytes);
+    mine.size = std::min(address.bytes.size(), sizeof mine.address);
     mine.control = control;
-    std::memcpy(mine.bytes, address.bytes.data(), mine.size);
+    std::memcpy(mine.address, address.bytes.data(), mine.size);
   }
   int size = 0;
   PMPI_Comm_size(communicator, &size);
-  std::vector<Slot> slots(static_cast<size_t>(size));
-  PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, slots.data(), sizeof mine, MPI_BYTE, communicator);
-  std::vector<Introduction> all;
-  for (const Slot& slot : slots)
-    all.push_back({.address = {{slot.bytes, slot.bytes + slot.size}}, .control = slot.control});
+  std::vector<Introduction> all(static_cast<size_t>(size));
+  PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, communicator);
   return all;
 }
 
@@ -273,9 +266,9 @@ Status Context::open_nic() {
   std::vector<nic::Address> addresses;
   std::vector<nic::RemoteKey> keys;
   for (const Introduction& each : all) {
-    if (each.address.bytes.empty())
+    if (each.size == 0)
       return {Code::kFailed, "rank " + std::to_string(addresses.size()) + " has no network card"};
-    addresses.push_back(each.address);
+    addresses.push_back({{each.address, each.address + each.size}});
     keys.push_back(each.control);
   }
   LANYARD_RETURN_IF_ERROR(nic_->set_peers(addresses, rank_));

@@ -75,33 +75,25 @@ struct Collected {
   std::string error;
 };
 
-// Finds and checks the record of one request more; false where the call is refused for it.
-bool add(Context& context, MPI_Request request, bool resume, Collected& result) LANYARD_REQUIRES(context_locked) {
-  RequestRecord* record = request == MPI_REQUEST_NULL ? nullptr : context.requests().find(request);
-  if (record != nullptr)
-    result.communicator = record->communicator;
-  result.error_class = check_record(context, record, request, resume, &result.error);
-  if (result.error_class == MPI_SUCCESS && record->in_call) {
-    result.error_class = MPI_ERR_REQUEST;
-    result.error = "the request stands in the call twice";
-  }
-  if (result.error_class != MPI_SUCCESS) {
-    result.error = "request " + std::to_string(result.records.size()) + ": " + result.error;
-    return false;
-  }
-  record->in_call = true;
-  result.records.push_back(record);
-  return true;
-}
-
 // All are fit, or the call is refused.
 Collected collect(Context& context, int count, MPI_Request requests[], bool resume) LANYARD_REQUIRES(context_locked) {
   Collected result;
   result.error_class = check_array(count, requests, &result.error);
-  if (result.error_class != MPI_SUCCESS)
-    return result;
-  result.records.reserve(static_cast<size_t>(count));
-  for (int i = 0; i < count && add(context, requests[i], resume, result); ++i) {
+  for (int i = 0; i < count && result.error_class == MPI_SUCCESS; ++i) {
+    RequestRecord* record = context.requests().find(requests[i]);
+    if (record != nullptr)
+      result.communicator = record->communicator;
+    result.error_class = check_record(context, record, requests[i], resume, &result.error);
+    if (result.error_class == MPI_SUCCESS && record->in_call) {
+      result.error_class = MPI_ERR_REQUEST;
+      result.error = "the request stands in the call twice";
+    }
+    if (result.error_class != MPI_SUCCESS) {
+      result.error = "request " + std::to_string(i) + ": " + result.error;
+    } else {
+      record->in_call = true;
+      result.records.push_back(record);
+    }
   }
   for (RequestRecord* record : result.records)
     record->in_call = false;
@@ -420,7 +412,7 @@ int MPIX_Is_matched(MPI_Request request, int* flag) {
   {
     const ContextLock lock(*context);
     MatchCall::advance_all(*context);
-    if (const RequestRecord* record = request == MPI_REQUEST_NULL ? nullptr : context->requests().find(request)) {
+    if (const RequestRecord* record = context->requests().find(request)) {
       *flag = record->matched() ? 1 : 0;
       return MPI_SUCCESS;
     }

@@ -22,11 +22,9 @@ int MatchCall::open() {
   outcome_ = std::make_shared<Outcome>();
   auto* state = new std::shared_ptr<Outcome>(outcome_);
   const int code = PMPI_Grequest_start(query, release, cancel, state, &handle_);
-  if (code != MPI_SUCCESS) {
+  if (code != MPI_SUCCESS)
     delete state;
-    return code;
-  }
-  return MPI_SUCCESS;
+  return code;
 }
 
 MatchCall::~MatchCall() {

@@ -16,7 +16,7 @@ namespace lanyard::api {
 namespace {
 
 MPI_Comm communicator_of(Context& context, MPI_Request request) LANYARD_REQUIRES(context_locked) {
-  const RequestRecord* record = request == MPI_REQUEST_NULL ? nullptr : context.requests().find(request);
+  const RequestRecord* record = context.requests().find(request);
   return record == nullptr ? MPI_COMM_WORLD : record->communicator;
 }
 
@@ -58,7 +58,7 @@ std::optional<Refusal> collect_requests(Context& context, int count, MPI_Request
     return refusal;
   context.scratch().clear();
   for (int i = 0; i < count; ++i) {
-    RequestRecord* record = requests[i] == MPI_REQUEST_NULL ? nullptr : context.requests().find(requests[i]);
+    RequestRecord* record = context.requests().find(requests[i]);
     if (!append(record, context.scratch()))
       return refuse_request(context, i, requests[i]);
   }
@@ -154,11 +154,6 @@ Refusal take_device_stream(Context& context, lanyard_queue& queue, MPIX_Queue_ty
   return {};
 }
 
-Refusal take_stream(Context& context, lanyard_queue& queue, MPIX_Queue_type type, void* address) {
-  return type == MPIX_QUEUE_HOST ? take_host_stream(context, queue, address)
-                                 : take_device_stream(context, queue, type, address);
-}
-
 }  // namespace
 
 }  // namespace lanyard::api
@@ -177,7 +172,8 @@ int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_addres
   if (type != MPIX_QUEUE_HOST && type != MPIX_QUEUE_CUDA && type != MPIX_QUEUE_HIP)
     return raise("MPIX_Queue_init", MPI_COMM_WORLD, MPI_ERR_ARG, "unknown queue type " + std::to_string(type));
   auto made = std::make_unique<lanyard_queue>();
-  Refusal refusal = take_stream(*context, *made, type, stream_address);
+  Refusal refusal = type == MPIX_QUEUE_HOST ? take_host_stream(*context, *made, stream_address)
+                                            : take_device_stream(*context, *made, type, stream_address);
   if (refusal.error_class == MPI_SUCCESS) {
     const ContextLock lock(*context);
     Result<std::unique_ptr<core::Queue>> made_core = core::Queue::create(context->endpoint(), made->stream());

@@ -169,7 +169,7 @@ int MPIX_Request_set_info(MPI_Request request, MPI_Info info) {
   {
     const ContextLock lock(*context);
     MatchCall::advance_all(*context);
-    RequestRecord* record = request == MPI_REQUEST_NULL ? nullptr : context->requests().find(request);
+    RequestRecord* record = context->requests().find(request);
     if (record != nullptr) {
       communicator = record->communicator;
       obstacle = why_too_late(*record);
@@ -190,7 +190,7 @@ int MPIX_Request_get_info(MPI_Request request, MPI_Info* info) {
   {
     const ContextLock lock(*context);
     MatchCall::advance_all(*context);
-    if (const RequestRecord* record = request == MPI_REQUEST_NULL ? nullptr : context->requests().find(request))
+    if (const RequestRecord* record = context->requests().find(request))
       facts = facts_of(*context, *record);
   }
   if (!facts)

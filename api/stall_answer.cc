@@ -81,11 +81,6 @@ StallAnswer answer_of(const Queue::Explanation& why, const Request& request, uin
   return answer;
 }
 
-// What keeps an iteration of a request of this process, and who knows more.
-StallAnswer describe_iteration(lanyard_queue& queue, const Request& request, uint64_t iteration) {
-  return answer_of(queue.core->explain(request, iteration), request, iteration);
-}
-
 // The stream is through, and it is not known yet whether all went well.
 StallAnswer describe_unheard(const Queue::Unheard& unheard) {
   StallAnswer answer{.text = "has run everything, but " + unheard.text, .next = {}};
@@ -104,7 +99,8 @@ StallAnswer describe_head(lanyard_queue& queue) {
     return describe_unheard(queue.core->unheard());
   if (request == nullptr)
     return {.text = "runs something, or waits for something that is not Lanyard's", .next = {}};
-  StallAnswer answer = describe_iteration(queue, *request, request->iterations_done() + 1);
+  const uint64_t iteration = request->iterations_done() + 1;
+  StallAnswer answer = answer_of(queue.core->explain(*request, iteration), *request, iteration);
   answer.text = (head.request != nullptr ? "waits: " : "has this under way: ") + answer.text;
   return answer;
 }
