@@ -6,8 +6,6 @@
 
 #include <csignal>
 
-#include "tools/lanyard/crash_note.h"
-
 namespace lanyard::tools {
 namespace {
 

@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "nicsim/deterministic/config.h"
-#include "tools/lanyard/crash_note.h"
 #include "transport/base/check.h"
 
 namespace lanyard::tools {

@@ -141,6 +141,29 @@ class Campaign {
 // found while the protocol and the model are right.
 std::vector<nicsim::Config> portfolio();
 
+// What the calling thread runs, told should it die of a signal, so that a crash of the code under test can be had
+// again. At most one a thread.
+class CrashNote {
+ public:
+  // From now on a thread of this process with a note that dies of a signal (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT)
+  // writes the command that repeats its last run to stdout, and that it crashed to stderr, before it does.
+  static void install();
+
+  // `command`, to which a seed and the rest are appended.
+  explicit CrashNote(std::string command);
+  ~CrashNote();
+  CrashNote(const CrashNote&) = delete;
+  CrashNote& operator=(const CrashNote&) = delete;
+
+  void runs(uint64_t seed) { seed_ = seed; }
+
+ private:
+  static void tell(int signal);
+
+  const std::string command_;
+  volatile uint64_t seed_ = 0;
+};
+
 // The canary: a run that must be found faulty, so that a fuzzer that finds nothing is known to look. A small exchange
 // on NICs that lose rings, which no NIC may.
 inline constexpr const char* kCanary = "2ranks,1req-one-way,1iter,lost-rings";

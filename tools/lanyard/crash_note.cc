@@ -1,5 +1,3 @@
-#include "tools/lanyard/crash_note.h"
-
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/lanyard/campaign.h"
 #include "transport/base/check.h"
 
 namespace lanyard::tools {

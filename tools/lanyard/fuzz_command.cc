@@ -14,7 +14,6 @@
 #include "nicsim/deterministic/shrink.h"
 #include "tools/lanyard/campaign.h"
 #include "tools/lanyard/command.h"
-#include "tools/lanyard/crash_note.h"
 
 namespace lanyard::tools {
 

@@ -37,23 +37,17 @@ std::string doorbells(const nic::Caps& caps) {
 
 const char* yes(bool has) { return has ? "yes" : "no"; }
 
-// Where libfabric's cards are; why there are none is said where one is opened.
-void print_cards() {
-  const Result<std::vector<std::string>> cards = ofi::describe_cards();
-  if (!cards.ok())
-    return;
-  for (const std::string& card : cards.value())
-    fmt::print("  there is     {}\n", card);
-}
-
 void print_nic(const char* name) {
   setenv("LANYARD_NIC", name, 1);
   const Result<api::Settings> settings = api::Settings::from_environment();
   const Result<std::unique_ptr<nic::Nic>> nic =
       settings.ok() ? api::open_nic(settings.value(), nullptr, JobSecret{}) : settings.status();
   fmt::print("LANYARD_NIC={}\n", name);
+  // Why there are no cards of libfabric's is said where one is opened.
   if (name == std::string_view("cxi"))
-    print_cards();
+    if (const auto cards = ofi::describe_cards(); cards.ok())
+      for (const std::string& card : cards.value())
+        fmt::print("  there is     {}\n", card);
   if (!nic.ok())
     return fmt::print("  not here: {}\n", nic.status().message());
   const nic::Caps& caps = nic.value()->caps();
