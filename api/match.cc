@@ -14,7 +14,6 @@
 #include "api/context.h"
 #include "api/match_call.h"
 #include "gpu/packing.h"
-#include "transport/core/exchange_sets.h"
 
 namespace lanyard::api {
 

@@ -88,8 +88,8 @@ int (*start)(MPIX_Queue, MPI_Request*) = MPIX_Enqueue_start;
 int (*class_of)(MPIX_Error_kind) = &MPIX_Error_class_of;
 int busy(MPIX_Queue* (*queues)(void)) { return MPIX_Queue_free(queues()) == MPIX_ERR_BUSY; }
 EOF
-"${compile[@]}" -c names.c
-"${compile_cxx[@]}" -x c++ -c names.c
+"${compile[@]}" -I"$prefix/include" -c names.c
+"${compile_cxx[@]}" -I"$prefix/include" -x c++ -c names.c
 
 # Both in one source.
 cat >both.c <<'EOF'
