@@ -1,6 +1,6 @@
 // The persistent collectives of MPI that can be matched: made by the MPI, remembered by Lanyard. They have MPI 4's
-// names where the MPI has those, with large counts too, and MPIX_ names everywhere, as in Open MPI's extension of
-// MPI 3.
+// names where the MPI has those, with large counts too, and Lanyard_ names everywhere, like those of Open MPI's
+// extension of MPI 3.
 
 #include <mpi.h>
 
@@ -286,17 +286,17 @@ extern "C" {
   }
 
 #if MPI_VERSION >= 4
-LANYARD_BARRIER(MPIX, PMPI)
+LANYARD_BARRIER(Lanyard, PMPI)
 LANYARD_BARRIER(MPI, PMPI)
-LANYARD_COLLECTIVES(MPIX, PMPI, , int, int)
+LANYARD_COLLECTIVES(Lanyard, PMPI, , int, int)
 LANYARD_COLLECTIVES(MPI, PMPI, , int, int)
 LANYARD_COLLECTIVES(MPI, PMPI, _c, MPI_Count, MPI_Aint)
 #elif defined(OPEN_MPI)
-LANYARD_BARRIER(MPIX, PMPIX)
-LANYARD_COLLECTIVES(MPIX, PMPIX, , int, int)
+LANYARD_BARRIER(Lanyard, PMPIX)
+LANYARD_COLLECTIVES(Lanyard, PMPIX, , int, int)
 #else
-LANYARD_BARRIER(MPIX, missing)
-LANYARD_COLLECTIVES(MPIX, missing, , int, int)
+LANYARD_BARRIER(Lanyard, missing)
+LANYARD_COLLECTIVES(Lanyard, missing, , int, int)
 #endif
 
 }  // extern "C"

@@ -138,7 +138,7 @@ void Context::finish_queues() {
       continue;
     std::optional<Refusal> failure = wait_until_empty(*this, *queue, "MPI_Finalize");
     // What has failed is not waited for any more; what comes after it may still end well.
-    while (failure && failure->error_class == MPIX_ERR_FAILED && queue->stream().health().ok() && !is_through()) {
+    while (failure && failure->error_class == LANYARD_ERR_FAILED && queue->stream().health().ok() && !is_through()) {
       std::fprintf(stderr, "lanyard: rank %u: in MPI_Finalize: %s\n", rank_, failure->text.c_str());
       failure = wait_until_empty(*this, *queue, "MPI_Finalize");
     }
@@ -315,11 +315,11 @@ int error_class_for(Context& context, Code code) {
     case Code::kTruncated: return MPI_ERR_TRUNCATE;
     case Code::kUnsupported: return MPI_ERR_UNSUPPORTED_OPERATION;
     case Code::kAgain: return MPI_ERR_NO_MEM;
-    case Code::kExhausted: return context.errors().class_of(MPIX_ERROR_NO_ENTRIES);
-    case Code::kTimedOut: return context.errors().class_of(MPIX_ERROR_STALLED);
+    case Code::kExhausted: return context.errors().class_of(LANYARD_ERROR_NO_ENTRIES);
+    case Code::kTimedOut: return context.errors().class_of(LANYARD_ERROR_STALLED);
     case Code::kNotFound:
     case Code::kUnmapped:
-    case Code::kFailed: return context.errors().class_of(MPIX_ERROR_FAILED);
+    case Code::kFailed: return context.errors().class_of(LANYARD_ERROR_FAILED);
   }
   return MPI_ERR_OTHER;
 }

@@ -16,8 +16,8 @@ using namespace lanyard::api;
 
 // What the kernel sees of the requests, in words. Requires that they stand.
 Result<std::vector<uint64_t>> describe(gpu::Stream& stream, std::span<core::Request* const> requests) {
-  std::vector<MPIX_Device_bell> bells;
-  std::vector<MPIX_Device_completion> completions;
+  std::vector<Lanyard_Device_bell> bells;
+  std::vector<Lanyard_Device_completion> completions;
   for (const core::Request* request : requests) {
     const core::Standing& standing = *request->standing;
     if (standing.has_bell) {
@@ -37,7 +37,7 @@ Result<std::vector<uint64_t>> describe(gpu::Stream& stream, std::span<core::Requ
       completions.push_back({reinterpret_cast<uint64_t>(word.value()), reinterpret_cast<uint64_t>(standing.count)});
     }
   }
-  const MPIX_Device_requests head{bells.size(), completions.size()};
+  const Lanyard_Device_requests head{bells.size(), completions.size()};
   std::vector<uint64_t> words(
       (sizeof head + bells.size() * sizeof bells[0] + completions.size() * sizeof completions[0]) / sizeof(uint64_t));
   auto* to = reinterpret_cast<std::byte*>(words.data());
@@ -52,7 +52,7 @@ Result<std::vector<uint64_t>> describe(gpu::Stream& stream, std::span<core::Requ
 }
 
 // Makes the set; where it cannot be made the requests are as before.
-Result<MPIX_Device_requests*> make_set(lanyard_queue& queue, std::span<core::Request* const> requests)
+Result<Lanyard_Device_requests*> make_set(lanyard_queue& queue, std::span<core::Request* const> requests)
     LANYARD_REQUIRES(context_locked) {
   gpu::Stream& stream = queue.stream();
   if (stream.capturing() != 0)
@@ -68,7 +68,7 @@ Result<MPIX_Device_requests*> make_set(lanyard_queue& queue, std::span<core::Req
   const Result<std::byte*> memory = stream.take_memory(words.value());
   if (!memory.ok())
     return undo(memory.status());
-  auto* set = reinterpret_cast<MPIX_Device_requests*>(memory.value());
+  auto* set = reinterpret_cast<Lanyard_Device_requests*>(memory.value());
   queue.sets.push_back({set, {requests.begin(), requests.end()}});
   return set;
 }
@@ -77,7 +77,8 @@ Result<MPIX_Device_requests*> make_set(lanyard_queue& queue, std::span<core::Req
 
 extern "C" {
 
-int MPIX_Device_requests_create(MPIX_Queue handle, int count, MPI_Request requests[], MPIX_Device_requests** set) {
+int Lanyard_Device_requests_create(Lanyard_Queue handle, int count, MPI_Request requests[],
+                                   Lanyard_Device_requests** set) {
   Context* context = Context::get();
   if (context == nullptr)
     return raise_not_initialised("MPIX_Device_requests_create");
@@ -88,12 +89,12 @@ int MPIX_Device_requests_create(MPIX_Queue handle, int count, MPI_Request reques
     const ContextLock lock(*context);
     lanyard_queue* queue = find_queue(*context, handle);
     if (queue == nullptr) {
-      refusal = {MPIX_ERR_QUEUE, "not a queue of this process", MPI_COMM_WORLD};
+      refusal = {LANYARD_ERR_QUEUE, "not a queue of this process", MPI_COMM_WORLD};
     } else if (std::optional<Refusal> wrong = collect_requests(*context, count, requests)) {
       refusal = *wrong;
     } else {
       const std::vector<core::Request*> members = context->scratch();
-      const Result<MPIX_Device_requests*> made = make_set(*queue, members);
+      const Result<Lanyard_Device_requests*> made = make_set(*queue, members);
       if (made.ok()) {
         *set = made.value();
         return MPI_SUCCESS;
@@ -104,7 +105,7 @@ int MPIX_Device_requests_create(MPIX_Queue handle, int count, MPI_Request reques
   return raise("MPIX_Device_requests_create", refusal.communicator, refusal.error_class, refusal.text);
 }
 
-int MPIX_Device_requests_free(MPIX_Queue handle, MPIX_Device_requests** set) {
+int Lanyard_Device_requests_free(Lanyard_Queue handle, Lanyard_Device_requests** set) {
   Context* context = Context::get();
   if (context == nullptr)
     return raise_not_initialised("MPIX_Device_requests_free");
@@ -116,7 +117,7 @@ int MPIX_Device_requests_free(MPIX_Queue handle, MPIX_Device_requests** set) {
     const ContextLock lock(*context);
     lanyard_queue* queue = find_queue(*context, handle);
     if (queue == nullptr) {
-      error_class = MPIX_ERR_QUEUE;
+      error_class = LANYARD_ERR_QUEUE;
       text = "not a queue of this process";
     } else {
       const auto found =
@@ -126,7 +127,7 @@ int MPIX_Device_requests_free(MPIX_Queue handle, MPIX_Device_requests** set) {
         text = "not a set of requests of this queue";
       } else {
         if (const Status status = queue->core->dismiss(found->requests); !status.ok()) {
-          error_class = MPIX_ERR_BUSY;
+          error_class = LANYARD_ERR_BUSY;
           text = status.message();
         }
         if (error_class == MPI_SUCCESS) {

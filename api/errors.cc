@@ -72,7 +72,7 @@ void Errors::add_classes() {
   has_classes_.store(true);
 }
 
-int Errors::class_of(MPIX_Error_kind kind) {
+int Errors::class_of(Lanyard_Error_kind kind) {
   std::call_once(classes_once_, [this] { add_classes(); });
   return kind_classes_[static_cast<size_t>(kind)];
 }
@@ -161,7 +161,7 @@ int check_array(int count, const MPI_Request requests[], std::string* text) {
 
 using lanyard::api::Context;
 
-extern "C" int MPIX_Error_class_of(MPIX_Error_kind kind) {
+extern "C" int Lanyard_Error_class_of(Lanyard_Error_kind kind) {
   Context* context = Context::get();
   if (context == nullptr || static_cast<int>(kind) < 0 || static_cast<int>(kind) >= lanyard::api::Errors::kKinds)
     return MPI_ERR_OTHER;

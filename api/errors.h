@@ -21,13 +21,13 @@ namespace lanyard::api {
 class Errors {
  public:
   static constexpr size_t kCodes = 256;
-  static constexpr int kKinds = MPIX_ERROR_NIC + 1;
+  static constexpr int kKinds = LANYARD_ERROR_NIC + 1;
 
   // Between MPI_Init and MPI_Finalize.
   Errors();
 
   // Any thread.
-  int class_of(MPIX_Error_kind kind);
+  int class_of(Lanyard_Error_kind kind);
   // Whether it is one of the classes made here. MPI's classes are codes too: each is its own class.
   bool is_class(int code) const;
   // A code of this class with this text.

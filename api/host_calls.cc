@@ -105,7 +105,7 @@ int wait_or_test(const char* name, int count, MPI_Request requests[], Wait wait,
     if (call.overdue() && call.report_ready())
       stall = "the deadline passed: " + call.report();
   }
-  return raise(name, MPI_COMM_WORLD, MPIX_ERR_STALLED, stall);
+  return raise(name, MPI_COMM_WORLD, LANYARD_ERR_STALLED, stall);
 }
 
 // Lets go of the calls whose match requests have been completed.

@@ -29,7 +29,7 @@ int invalid(const char* call) { return raise(call, MPI_COMM_WORLD, MPI_ERR_ARG, 
 
 extern "C" {
 
-int MPIX_Host_stream_create(MPIX_Host_stream* stream) {
+int Lanyard_Host_stream_create(Lanyard_Host_stream* stream) {
   if (stream == nullptr)
     return raise("MPIX_Host_stream_create", MPI_COMM_WORLD, MPI_ERR_ARG, "null pointer");
   lanyard_host_stream* made = new (std::nothrow) lanyard_host_stream;
@@ -39,7 +39,7 @@ int MPIX_Host_stream_create(MPIX_Host_stream* stream) {
   return MPI_SUCCESS;
 }
 
-int MPIX_Host_stream_launch(MPIX_Host_stream stream, void (*kernel)(void*), void* argument) {
+int Lanyard_Host_stream_launch(Lanyard_Host_stream stream, void (*kernel)(void*), void* argument) {
   if (!lanyard_host_stream::valid(stream))
     return invalid("MPIX_Host_stream_launch");
   const Status status = stream->stream.launch(kernel, argument);
@@ -50,11 +50,11 @@ int MPIX_Host_stream_launch(MPIX_Host_stream stream, void (*kernel)(void*), void
                status.message());
 }
 
-int MPIX_Host_stream_synchronize(MPIX_Host_stream stream) {
+int Lanyard_Host_stream_synchronize(Lanyard_Host_stream stream) {
   if (!lanyard_host_stream::valid(stream))
     return invalid("MPIX_Host_stream_synchronize");
   if (lanyard::gpu::HostStream::inside_kernel())
-    return raise("MPIX_Host_stream_synchronize", MPI_COMM_WORLD, MPIX_ERR_BUSY,
+    return raise("MPIX_Host_stream_synchronize", MPI_COMM_WORLD, LANYARD_ERR_BUSY,
                  "called by a kernel of a host stream, which nothing may wait in");
   std::optional<BlockingCall> call;  // while there is somebody who could be told
   if (Context* context = Context::get(); context != nullptr && context->nic_status().ok())
@@ -67,18 +67,18 @@ int MPIX_Host_stream_synchronize(MPIX_Host_stream stream) {
                      : raise("MPIX_Host_stream_synchronize", MPI_COMM_WORLD, MPI_ERR_OTHER, status.message());
 }
 
-int MPIX_Host_stream_free(MPIX_Host_stream* stream) {
+int Lanyard_Host_stream_free(Lanyard_Host_stream* stream) {
   if (stream == nullptr || !lanyard_host_stream::valid(*stream))
     return invalid("MPIX_Host_stream_free");
   if ((*stream)->has_queue.load())
-    return raise("MPIX_Host_stream_free", MPI_COMM_WORLD, MPIX_ERR_BUSY,
+    return raise("MPIX_Host_stream_free", MPI_COMM_WORLD, LANYARD_ERR_BUSY,
                  "the host stream has a queue: free that first");
-  const int code = MPIX_Host_stream_synchronize(*stream);
+  const int code = Lanyard_Host_stream_synchronize(*stream);
   if (code != MPI_SUCCESS)
     return code;
   (*stream)->alive = 0;
   delete *stream;
-  *stream = MPIX_HOST_STREAM_NULL;
+  *stream = LANYARD_HOST_STREAM_NULL;
   return MPI_SUCCESS;
 }
 

@@ -42,7 +42,7 @@ int check_record(Context& context, RequestRecord* record, MPI_Request request, b
   }
   if (!context.nic_status().ok()) {
     *error = context.nic_status().message();
-    return context.errors().class_of(MPIX_ERROR_NIC);
+    return context.errors().class_of(LANYARD_ERROR_NIC);
   }
   if (record->matched() && !(resume && record->gave_up)) {
     *error = "the request (" + describe(*record) + ") is matched already";
@@ -322,7 +322,7 @@ int match(const char* name, int count, MPI_Request requests[], MPI_Status status
   if (collected.error_class != MPI_SUCCESS)
     return raise(name, collected.communicator, collected.error_class, collected.error);
   if (!stall.empty())
-    return raise(name, collected.communicator, MPIX_ERR_STALLED, "the deadline passed: " + stall);
+    return raise(name, collected.communicator, LANYARD_ERR_STALLED, "the deadline passed: " + stall);
 
   int failed = 0;
   std::string first;
@@ -388,21 +388,21 @@ using namespace lanyard::api;
 
 extern "C" {
 
-int MPIX_Match(MPI_Request* request, MPI_Status* status) { return match("MPIX_Match", 1, request, status, true); }
+int Lanyard_Match(MPI_Request* request, MPI_Status* status) { return match("MPIX_Match", 1, request, status, true); }
 
-int MPIX_Matchall(int count, MPI_Request requests[], MPI_Status* statuses) {
+int Lanyard_Matchall(int count, MPI_Request requests[], MPI_Status* statuses) {
   return match("MPIX_Matchall", count, requests, statuses, false);
 }
 
-int MPIX_Imatch(MPI_Request* request, MPI_Request* match_request) {
+int Lanyard_Imatch(MPI_Request* request, MPI_Request* match_request) {
   return imatch("MPIX_Imatch", 1, request, match_request);
 }
 
-int MPIX_Imatchall(int count, MPI_Request requests[], MPI_Request* match_request) {
+int Lanyard_Imatchall(int count, MPI_Request requests[], MPI_Request* match_request) {
   return imatch("MPIX_Imatchall", count, requests, match_request);
 }
 
-int MPIX_Is_matched(MPI_Request request, int* flag) {
+int Lanyard_Is_matched(MPI_Request request, int* flag) {
   Context* context = Context::get();
   if (context == nullptr)
     return raise_not_initialised("MPIX_Is_matched");

@@ -1,4 +1,4 @@
-// MatchCall: the match request of MPIX_Imatch{,all}: an MPI generalized request that completes with its requests'
+// MatchCall: the match request of Lanyard_Imatch{,all}: an MPI generalized request that completes with its requests'
 // matches.
 #ifndef LANYARD_API_MATCH_CALL_H_
 #define LANYARD_API_MATCH_CALL_H_

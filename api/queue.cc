@@ -48,7 +48,7 @@ bool append(const RequestRecord* record, std::vector<core::Request*>& out) {
 }  // namespace
 
 int raise_no_queue(const char* call) {
-  return raise(call, MPI_COMM_WORLD, MPIX_ERR_QUEUE, "not a queue of this process");
+  return raise(call, MPI_COMM_WORLD, LANYARD_ERR_QUEUE, "not a queue of this process");
 }
 
 std::optional<Refusal> collect_requests(Context& context, int count, MPI_Request requests[]) {
@@ -70,7 +70,7 @@ namespace {
 using EnqueueCall = Status (core::Queue::*)(std::span<core::Request* const>);
 
 // Until there is room, or an error has been raised.
-int enqueue(const char* name, MPIX_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
+int enqueue(const char* name, Lanyard_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
   Context* const found = Context::get();
   if (found == nullptr)
     return raise_not_initialised(name);
@@ -94,7 +94,7 @@ int enqueue(const char* name, MPIX_Queue handle, int count, MPI_Request requests
         } else {
           context.plane().progress();
           if (blocking && blocking->overdue() && blocking->report_ready())
-            refusal = {context.errors().class_of(MPIX_ERROR_STALLED), "the deadline passed: " + blocking->report(),
+            refusal = {context.errors().class_of(LANYARD_ERROR_STALLED), "the deadline passed: " + blocking->report(),
                        communicator};
         }
       }
@@ -118,20 +118,20 @@ int enqueue(const char* name, MPIX_Queue handle, int count, MPI_Request requests
 
 // The user's stream for a queue. error_class MPI_SUCCESS, or why there is none.
 Refusal take_host_stream(Context& context, lanyard_queue& queue, void* address) {
-  const MPIX_Host_stream stream = *static_cast<MPIX_Host_stream*>(address);
+  const Lanyard_Host_stream stream = *static_cast<Lanyard_Host_stream*>(address);
   if (!lanyard_host_stream::valid(stream))
     return {MPI_ERR_ARG, "not a host stream"};
   if (!context.nic_status().ok())
-    return {MPIX_ERR_NIC, context.nic_status().message()};
+    return {LANYARD_ERR_NIC, context.nic_status().message()};
   if (stream->has_queue.exchange(true))
-    return {MPIX_ERR_BUSY, "the stream has a queue already"};
+    return {LANYARD_ERR_BUSY, "the stream has a queue already"};
   stream->stream.set_helper(&context.helper());
   queue.host_stream = stream;
   return {};
 }
 
-Refusal take_device_stream(Context& context, lanyard_queue& queue, MPIX_Queue_type type, void* address) {
-  const char* kind = type == MPIX_QUEUE_CUDA ? "cuda" : "hip";
+Refusal take_device_stream(Context& context, lanyard_queue& queue, Lanyard_Queue_type type, void* address) {
+  const char* kind = type == LANYARD_QUEUE_CUDA ? "cuda" : "hip";
   if (context.gpus() == nullptr)
     return {MPI_ERR_UNSUPPORTED_OPERATION,
             "no GPU streams: " + context.gpu_status().message() + "; host streams (MPIX_QUEUE_HOST) work everywhere"};
@@ -139,13 +139,13 @@ Refusal take_device_stream(Context& context, lanyard_queue& queue, MPIX_Queue_ty
     return {MPI_ERR_UNSUPPORTED_OPERATION,
             std::string("this build is for ") + context.gpus()->kind() + " streams, not for " + kind};
   if (!context.nic_status().ok())
-    return {MPIX_ERR_NIC, context.nic_status().message()};
+    return {LANYARD_ERR_NIC, context.nic_status().message()};
   queue.device_handle = *static_cast<void**>(address);
   {
     const ContextLock lock(context);
     for (const auto& other : context.queues())
       if (other->device_stream != nullptr && other->device_handle == queue.device_handle)
-        return {MPIX_ERR_BUSY, "the stream has a queue already"};
+        return {LANYARD_ERR_BUSY, "the stream has a queue already"};
   }
   Result<std::unique_ptr<gpu::Stream>> stream = context.gpus()->make_stream(queue.device_handle);
   if (!stream.ok())
@@ -163,17 +163,17 @@ using namespace lanyard::api;
 
 extern "C" {
 
-int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_address) {
+int Lanyard_Queue_init(Lanyard_Queue* queue, Lanyard_Queue_type type, void* stream_address) {
   Context* context = Context::get();
   if (context == nullptr)
     return raise_not_initialised("MPIX_Queue_init");
   if (queue == nullptr || stream_address == nullptr)
     return raise("MPIX_Queue_init", MPI_COMM_WORLD, MPI_ERR_ARG, "null pointer");
-  if (type != MPIX_QUEUE_HOST && type != MPIX_QUEUE_CUDA && type != MPIX_QUEUE_HIP)
+  if (type != LANYARD_QUEUE_HOST && type != LANYARD_QUEUE_CUDA && type != LANYARD_QUEUE_HIP)
     return raise("MPIX_Queue_init", MPI_COMM_WORLD, MPI_ERR_ARG, "unknown queue type " + std::to_string(type));
   auto made = std::make_unique<lanyard_queue>();
-  Refusal refusal = type == MPIX_QUEUE_HOST ? take_host_stream(*context, *made, stream_address)
-                                            : take_device_stream(*context, *made, type, stream_address);
+  Refusal refusal = type == LANYARD_QUEUE_HOST ? take_host_stream(*context, *made, stream_address)
+                                               : take_device_stream(*context, *made, type, stream_address);
   if (refusal.error_class == MPI_SUCCESS) {
     const ContextLock lock(*context);
     Result<std::unique_ptr<core::Queue>> made_core = core::Queue::create(context->endpoint(), made->stream());
@@ -183,13 +183,13 @@ int MPIX_Queue_init(MPIX_Queue* queue, MPIX_Queue_type type, void* stream_addres
       context->queues().push_back(std::move(made));
       return MPI_SUCCESS;
     }
-    refusal = {MPIX_ERR_NIC, made_core.status().message(), MPI_COMM_WORLD};
+    refusal = {LANYARD_ERR_NIC, made_core.status().message(), MPI_COMM_WORLD};
   }
   made->abandon();
   return raise("MPIX_Queue_init", MPI_COMM_WORLD, refusal.error_class, refusal.text);
 }
 
-int MPIX_Queue_free(MPIX_Queue* handle) {
+int Lanyard_Queue_free(Lanyard_Queue* handle) {
   Context* context = Context::get();
   lanyard_queue* queue = nullptr;
   std::string outstanding;
@@ -204,7 +204,7 @@ int MPIX_Queue_free(MPIX_Queue* handle) {
   if (queue == nullptr)
     return raise_no_queue("MPIX_Queue_free");
   if (!outstanding.empty())
-    return raise("MPIX_Queue_free", MPI_COMM_WORLD, MPIX_ERR_BUSY, outstanding);
+    return raise("MPIX_Queue_free", MPI_COMM_WORLD, LANYARD_ERR_BUSY, outstanding);
   if (const std::optional<Refusal> failure = wait_until_empty(*context, *queue, "MPIX_Queue_free"))
     return raise("MPIX_Queue_free", MPI_COMM_WORLD, failure->error_class, failure->text);
   std::string standing;
@@ -217,15 +217,15 @@ int MPIX_Queue_free(MPIX_Queue* handle) {
       standing = status.message();
   }
   if (!standing.empty())
-    return raise("MPIX_Queue_free", MPI_COMM_WORLD, MPIX_ERR_BUSY, standing);
+    return raise("MPIX_Queue_free", MPI_COMM_WORLD, LANYARD_ERR_BUSY, standing);
   queue->abandon();
   const ContextLock lock(*context);
   std::erase_if(context->queues(), [&](const auto& each) { return each.get() == queue; });
-  *handle = MPIX_QUEUE_NULL;
+  *handle = LANYARD_QUEUE_NULL;
   return MPI_SUCCESS;
 }
 
-int MPIX_Queue_wait(MPIX_Queue handle) {
+int Lanyard_Queue_wait(Lanyard_Queue handle) {
   Context* context = Context::get();
   lanyard_queue* queue = nullptr;
   if (context != nullptr) {
@@ -238,7 +238,7 @@ int MPIX_Queue_wait(MPIX_Queue handle) {
   return failure ? raise("MPIX_Queue_wait", MPI_COMM_WORLD, failure->error_class, failure->text) : MPI_SUCCESS;
 }
 
-int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {
+int Lanyard_Queue_get_info(Lanyard_Queue handle, MPI_Info* info) {
   Context* context = Context::get();
   lanyard_queue* queue = nullptr;
   if (context == nullptr)
@@ -284,19 +284,19 @@ int MPIX_Queue_get_info(MPIX_Queue handle, MPI_Info* info) {
   return MPI_SUCCESS;
 }
 
-int MPIX_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]) {
+int Lanyard_Enqueue_startall(Lanyard_Queue queue, int count, MPI_Request requests[]) {
   return enqueue("MPIX_Enqueue_startall", queue, count, requests, &core::Queue::start);
 }
 
-int MPIX_Enqueue_start(MPIX_Queue queue, MPI_Request* request) {
+int Lanyard_Enqueue_start(Lanyard_Queue queue, MPI_Request* request) {
   return enqueue("MPIX_Enqueue_start", queue, 1, request, &core::Queue::start);
 }
 
-int MPIX_Enqueue_waitall(MPIX_Queue queue, int count, MPI_Request requests[]) {
+int Lanyard_Enqueue_waitall(Lanyard_Queue queue, int count, MPI_Request requests[]) {
   return enqueue("MPIX_Enqueue_waitall", queue, count, requests, &core::Queue::wait);
 }
 
-int MPIX_Enqueue_wait(MPIX_Queue queue, MPI_Request* request) {
+int Lanyard_Enqueue_wait(Lanyard_Queue queue, MPI_Request* request) {
   return enqueue("MPIX_Enqueue_wait", queue, 1, request, &core::Queue::wait);
 }
 

@@ -1,4 +1,4 @@
-// The object behind MPIX_Queue.
+// The object behind Lanyard_Queue.
 #ifndef LANYARD_API_QUEUE_H_
 #define LANYARD_API_QUEUE_H_
 
@@ -17,7 +17,7 @@
 #include "gpu/stream.h"
 #include "transport/core/queue.h"
 
-// The object behind MPIX_Host_stream.
+// The object behind Lanyard_Host_stream.
 struct lanyard_host_stream {
   static constexpr uint64_t kAlive =
       0x4c616e7961726401;  // tells a stream from other memory, not from one that was freed
@@ -26,7 +26,7 @@ struct lanyard_host_stream {
   std::atomic<bool> has_queue{false};
   lanyard::gpu::HostStream stream;
 
-  static bool valid(MPIX_Host_stream stream) { return stream != nullptr && stream->alive == kAlive; }
+  static bool valid(Lanyard_Host_stream stream) { return stream != nullptr && stream->alive == kAlive; }
 };
 
 struct lanyard_queue {
@@ -34,12 +34,12 @@ struct lanyard_queue {
   lanyard_queue(const lanyard_queue&) = delete;
   lanyard_queue& operator=(const lanyard_queue&) = delete;
   // One of these is the user's stream.
-  MPIX_Host_stream host_stream = MPIX_HOST_STREAM_NULL;
+  Lanyard_Host_stream host_stream = LANYARD_HOST_STREAM_NULL;
   void* device_handle = nullptr;  // a cudaStream_t or hipStream_t; null is the default stream
   std::unique_ptr<lanyard::gpu::Stream> device_stream;
   // What kernels have been given.
   struct Set {
-    MPIX_Device_requests* memory;
+    Lanyard_Device_requests* memory;
     std::vector<lanyard::core::Request*> requests;
   };
   std::vector<Set> sets;
@@ -62,7 +62,7 @@ struct lanyard_queue {
   }
   // Parts with a host stream.
   void abandon() {
-    if (host_stream == MPIX_HOST_STREAM_NULL)
+    if (host_stream == LANYARD_HOST_STREAM_NULL)
       return;
     host_stream->stream.set_helper(nullptr);
     host_stream->has_queue.store(false);
@@ -75,7 +75,7 @@ namespace lanyard::api {
 void watch_kernels(Context& context) LANYARD_REQUIRES(context_locked);
 
 // The queue of that name, or null. In line: every call asks.
-inline lanyard_queue* find_queue(Context& context, MPIX_Queue queue) LANYARD_REQUIRES(context_locked) {
+inline lanyard_queue* find_queue(Context& context, Lanyard_Queue queue) LANYARD_REQUIRES(context_locked) {
   for (const auto& each : context.queues())
     if (each.get() == queue)
       return queue;

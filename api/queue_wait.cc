@@ -1,4 +1,4 @@
-// Waiting until a queue is empty and settled: MPIX_Queue_wait, MPIX_Queue_free and MPI_Finalize.
+// Waiting until a queue is empty and settled: Lanyard_Queue_wait, Lanyard_Queue_free and MPI_Finalize.
 #include <sched.h>
 
 #include <chrono>
@@ -69,7 +69,7 @@ class QueueWait {
       const uint64_t seen = context_.nic().activity();
       const bool empty = look_at_stream();
       if (const Status health = stream_.health(); !health.ok())
-        return Refusal{MPIX_ERR_FAILED, "the stream will not go on: " + health.message()};
+        return Refusal{LANYARD_ERR_FAILED, "the stream will not go on: " + health.message()};
       if (empty || round % 64 == 0) {
         bool settled = false;
         if (std::optional<Refusal> failure = look_at_card(settled))
@@ -112,12 +112,12 @@ class QueueWait {
       const std::string text =
           "an operation of the request (" + failed->describe() + ") failed: " + endpoint.explain_failure(*failed);
       endpoint.release(*endpoint.find(failed->number));
-      return Refusal{MPIX_ERR_FAILED, text};
+      return Refusal{LANYARD_ERR_FAILED, text};
     }
     const uint64_t unrecorded = endpoint.take_unrecorded_failures();
     if (unrecorded == 0)
       return std::nullopt;
-    return Refusal{MPIX_ERR_FAILED,
+    return Refusal{LANYARD_ERR_FAILED,
                    std::to_string(unrecorded) + " operations failed of which it is not known any more whose they were"};
   }
 
@@ -139,7 +139,7 @@ class QueueWait {
     context_.plane().progress();
     context_.endpoint().fail_requests_of_lost_peers();
     if (call_.overdue() && call_.report_ready())
-      return Refusal{context_.errors().class_of(MPIX_ERROR_STALLED), "the deadline passed: " + call_.report()};
+      return Refusal{context_.errors().class_of(LANYARD_ERROR_STALLED), "the deadline passed: " + call_.report()};
     return std::nullopt;
   }
 
@@ -175,9 +175,9 @@ class QueueWait {
 
 std::optional<Refusal> wait_until_empty(Context& context, lanyard_queue& queue, const char* caller) {
   if (queue.stream().capturing() != 0)
-    return Refusal{MPIX_ERR_QUEUE, "the queue's stream is being captured"};
+    return Refusal{LANYARD_ERR_QUEUE, "the queue's stream is being captured"};
   if (gpu::HostStream::inside_kernel())
-    return Refusal{MPIX_ERR_BUSY, "called by a kernel of a host stream, which nothing may wait in"};
+    return Refusal{LANYARD_ERR_BUSY, "called by a kernel of a host stream, which nothing may wait in"};
   return QueueWait(context, queue, caller).run();
 }
 

@@ -1,4 +1,4 @@
-// Hints on persistent requests, and what is in force: MPIX_Request_set_info, MPIX_Request_get_info.
+// Hints on persistent requests, and what is in force: Lanyard_Request_set_info, Lanyard_Request_get_info.
 #include <mpi.h>
 
 #include <optional>
@@ -148,7 +148,7 @@ using namespace lanyard::api;
 
 extern "C" {
 
-int MPIX_Request_set_info(MPI_Request request, MPI_Info info) {
+int Lanyard_Request_set_info(MPI_Request request, MPI_Info info) {
   Context* context = Context::get();
   if (context == nullptr)
     return raise_not_initialised("MPIX_Request_set_info");
@@ -180,7 +180,7 @@ int MPIX_Request_set_info(MPI_Request request, MPI_Info info) {
   return obstacle.empty() ? MPI_SUCCESS : raise("MPIX_Request_set_info", communicator, MPI_ERR_REQUEST, obstacle);
 }
 
-int MPIX_Request_get_info(MPI_Request request, MPI_Info* info) {
+int Lanyard_Request_get_info(MPI_Request request, MPI_Info* info) {
   Context* context = Context::get();
   if (context == nullptr)
     return raise_not_initialised("MPIX_Request_get_info");

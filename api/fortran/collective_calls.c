@@ -1,4 +1,4 @@
-/* Persistent collectives: MPIX_Barrier_init and its like of the module lanyard_f08, and the MPI's own routines that
+/* Persistent collectives: Lanyard_Barrier_init and its like of the module lanyard_f08, and the MPI's own routines that
  * would pass Lanyard by. All processes must count the same collectives of a communicator (api/communicators.h),
  * whatever language and binding each of them uses: so every routine goes to the function of C, which Lanyard follows.
  */
@@ -30,38 +30,38 @@ static int made(int code, const MPI_Request* request, MPI_Fint* f_request) {
 
 int lanyard_f_barrier_init(f_in communicator, f_in info, MPI_Fint* request) {
   MPI_Request r = MPI_REQUEST_NULL;
-  return made(MPIX_Barrier_init(PMPI_Comm_f2c(*communicator), PMPI_Info_f2c(*info), &r), &r, request);
+  return made(Lanyard_Barrier_init(PMPI_Comm_f2c(*communicator), PMPI_Info_f2c(*info), &r), &r, request);
 }
 
 int lanyard_f_bcast_init(void* buffer, int count, f_in datatype, int root, f_in communicator, f_in info,
                          MPI_Fint* request) {
   MPI_Request r = MPI_REQUEST_NULL;
-  return made(MPIX_Bcast_init(buffer, count, PMPI_Type_f2c(*datatype), root, PMPI_Comm_f2c(*communicator),
-                              PMPI_Info_f2c(*info), &r),
+  return made(Lanyard_Bcast_init(buffer, count, PMPI_Type_f2c(*datatype), root, PMPI_Comm_f2c(*communicator),
+                                 PMPI_Info_f2c(*info), &r),
               &r, request);
 }
 
 int lanyard_f_allreduce_init(void* from, void* to, int count, f_in datatype, f_in operation, f_in communicator,
                              f_in info, MPI_Fint* request) {
   MPI_Request r = MPI_REQUEST_NULL;
-  return made(MPIX_Allreduce_init(from, to, count, PMPI_Type_f2c(*datatype), PMPI_Op_f2c(*operation),
-                                  PMPI_Comm_f2c(*communicator), PMPI_Info_f2c(*info), &r),
+  return made(Lanyard_Allreduce_init(from, to, count, PMPI_Type_f2c(*datatype), PMPI_Op_f2c(*operation),
+                                     PMPI_Comm_f2c(*communicator), PMPI_Info_f2c(*info), &r),
               &r, request);
 }
 
 int lanyard_f_allgather_init(void* from, int from_count, f_in from_type, void* to, int to_count, f_in to_type,
                              f_in communicator, f_in info, MPI_Fint* request) {
   MPI_Request r = MPI_REQUEST_NULL;
-  return made(MPIX_Allgather_init(from, from_count, PMPI_Type_f2c(*from_type), to, to_count, PMPI_Type_f2c(*to_type),
-                                  PMPI_Comm_f2c(*communicator), PMPI_Info_f2c(*info), &r),
+  return made(Lanyard_Allgather_init(from, from_count, PMPI_Type_f2c(*from_type), to, to_count, PMPI_Type_f2c(*to_type),
+                                     PMPI_Comm_f2c(*communicator), PMPI_Info_f2c(*info), &r),
               &r, request);
 }
 
 int lanyard_f_allgatherv_init(void* from, int from_count, f_in from_type, void* to, f_in to_counts, f_in displacements,
                               f_in to_type, f_in communicator, f_in info, MPI_Fint* request) {
   MPI_Request r = MPI_REQUEST_NULL;
-  return made(MPIX_Allgatherv_init(from, from_count, PMPI_Type_f2c(*from_type), to, to_counts, displacements,
-                                   PMPI_Type_f2c(*to_type), PMPI_Comm_f2c(*communicator), PMPI_Info_f2c(*info), &r),
+  return made(Lanyard_Allgatherv_init(from, from_count, PMPI_Type_f2c(*from_type), to, to_counts, displacements,
+                                      PMPI_Type_f2c(*to_type), PMPI_Comm_f2c(*communicator), PMPI_Info_f2c(*info), &r),
               &r, request);
 }
 
@@ -69,8 +69,8 @@ int lanyard_f_neighbor_alltoall_init(void* from, int from_count, f_in from_type,
                                      f_in communicator, f_in info, MPI_Fint* request) {
   MPI_Request r = MPI_REQUEST_NULL;
   return made(
-      MPIX_Neighbor_alltoall_init(from, from_count, PMPI_Type_f2c(*from_type), to, to_count, PMPI_Type_f2c(*to_type),
-                                  PMPI_Comm_f2c(*communicator), PMPI_Info_f2c(*info), &r),
+      Lanyard_Neighbor_alltoall_init(from, from_count, PMPI_Type_f2c(*from_type), to, to_count, PMPI_Type_f2c(*to_type),
+                                     PMPI_Comm_f2c(*communicator), PMPI_Info_f2c(*info), &r),
       &r, request);
 }
 
@@ -78,9 +78,9 @@ int lanyard_f_neighbor_alltoallv_init(void* from, f_in from_counts, f_in from_di
                                       f_in to_counts, f_in to_displacements, f_in to_type, f_in communicator, f_in info,
                                       MPI_Fint* request) {
   MPI_Request r = MPI_REQUEST_NULL;
-  return made(MPIX_Neighbor_alltoallv_init(from, from_counts, from_displacements, PMPI_Type_f2c(*from_type), to,
-                                           to_counts, to_displacements, PMPI_Type_f2c(*to_type),
-                                           PMPI_Comm_f2c(*communicator), PMPI_Info_f2c(*info), &r),
+  return made(Lanyard_Neighbor_alltoallv_init(from, from_counts, from_displacements, PMPI_Type_f2c(*from_type), to,
+                                              to_counts, to_displacements, PMPI_Type_f2c(*to_type),
+                                              PMPI_Comm_f2c(*communicator), PMPI_Info_f2c(*info), &r),
               &r, request);
 }
 
@@ -123,8 +123,8 @@ int lanyard_f_neighbor_alltoallw_init(void* from, f_in from_counts, const MPI_Ai
     types[i] = PMPI_Type_f2c(from_types[i]);
   for (int i = 0; i < sources; ++i)
     types[destinations + i] = PMPI_Type_f2c(to_types[i]);
-  code = made(MPIX_Neighbor_alltoallw_init(from, from_counts, from_displacements, types, to, to_counts,
-                                           to_displacements, types + destinations, comm, PMPI_Info_f2c(*info), &r),
+  code = made(Lanyard_Neighbor_alltoallw_init(from, from_counts, from_displacements, types, to, to_counts,
+                                              to_displacements, types + destinations, comm, PMPI_Info_f2c(*info), &r),
               &r, request);
   free(types);
   return code;

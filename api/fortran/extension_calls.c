@@ -7,9 +7,9 @@
 
 #include "api/fortran/handles.h"
 
-typedef int each_call(MPIX_Queue queue, int count, MPI_Request requests[]);
+typedef int each_call(Lanyard_Queue queue, int count, MPI_Request requests[]);
 
-static int enqueue(each_call* call, MPIX_Queue queue, int count, MPI_Fint* requests) {
+static int enqueue(each_call* call, Lanyard_Queue queue, int count, MPI_Fint* requests) {
   lanyard_f_requests taken;
   int code = lanyard_f_take(&taken, count, requests, 0, NULL);
   if (code != MPI_SUCCESS)
@@ -19,26 +19,26 @@ static int enqueue(each_call* call, MPIX_Queue queue, int count, MPI_Fint* reque
   return code;
 }
 
-static int start(MPIX_Queue queue, int count, MPI_Request requests[]) {
+static int start(Lanyard_Queue queue, int count, MPI_Request requests[]) {
   (void)count;
-  return MPIX_Enqueue_start(queue, requests);
+  return Lanyard_Enqueue_start(queue, requests);
 }
 
-static int wait(MPIX_Queue queue, int count, MPI_Request requests[]) {
+static int wait(Lanyard_Queue queue, int count, MPI_Request requests[]) {
   (void)count;
-  return MPIX_Enqueue_wait(queue, requests);
+  return Lanyard_Enqueue_wait(queue, requests);
 }
 
-int lanyard_f_enqueue_start(MPIX_Queue queue, MPI_Fint* request) { return enqueue(start, queue, 1, request); }
+int lanyard_f_enqueue_start(Lanyard_Queue queue, MPI_Fint* request) { return enqueue(start, queue, 1, request); }
 
-int lanyard_f_enqueue_startall(MPIX_Queue queue, int count, MPI_Fint* requests) {
-  return enqueue(MPIX_Enqueue_startall, queue, count, requests);
+int lanyard_f_enqueue_startall(Lanyard_Queue queue, int count, MPI_Fint* requests) {
+  return enqueue(Lanyard_Enqueue_startall, queue, count, requests);
 }
 
-int lanyard_f_enqueue_wait(MPIX_Queue queue, MPI_Fint* request) { return enqueue(wait, queue, 1, request); }
+int lanyard_f_enqueue_wait(Lanyard_Queue queue, MPI_Fint* request) { return enqueue(wait, queue, 1, request); }
 
-int lanyard_f_enqueue_waitall(MPIX_Queue queue, int count, MPI_Fint* requests) {
-  return enqueue(MPIX_Enqueue_waitall, queue, count, requests);
+int lanyard_f_enqueue_waitall(Lanyard_Queue queue, int count, MPI_Fint* requests) {
+  return enqueue(Lanyard_Enqueue_waitall, queue, count, requests);
 }
 
 int lanyard_f_match(MPI_Fint* request, MPI_Fint* status) {
@@ -46,7 +46,7 @@ int lanyard_f_match(MPI_Fint* request, MPI_Fint* status) {
   int code = lanyard_f_take(&taken, 1, request, 1, status);
   if (code != MPI_SUCCESS)
     return code;
-  code = MPIX_Match(taken.requests, taken.statuses);
+  code = Lanyard_Match(taken.requests, taken.statuses);
   lanyard_f_give_back(&taken);
   return code;
 }
@@ -56,7 +56,7 @@ int lanyard_f_matchall(int count, MPI_Fint* requests, MPI_Fint* statuses) {
   int code = lanyard_f_take(&taken, count, requests, count, statuses);
   if (code != MPI_SUCCESS)
     return code;
-  code = MPIX_Matchall(count, taken.requests, taken.statuses);
+  code = Lanyard_Matchall(count, taken.requests, taken.statuses);
   lanyard_f_give_back(&taken);
   return code;
 }
@@ -67,7 +67,7 @@ int lanyard_f_imatchall(int count, MPI_Fint* requests, MPI_Fint* match_request) 
   if (code != MPI_SUCCESS)
     return code;
   MPI_Request match = MPI_REQUEST_NULL;
-  code = MPIX_Imatchall(count, taken.requests, &match);
+  code = Lanyard_Imatchall(count, taken.requests, &match);
   lanyard_f_give_back(&taken);
   if (code == MPI_SUCCESS)
     *match_request = PMPI_Request_c2f(match);
@@ -79,24 +79,24 @@ int lanyard_f_imatch(MPI_Fint* request, MPI_Fint* match_request) {
 }
 
 int lanyard_f_is_matched(const MPI_Fint* request, int* flag) {
-  return MPIX_Is_matched(PMPI_Request_f2c(*request), flag);
+  return Lanyard_Is_matched(PMPI_Request_f2c(*request), flag);
 }
 
-int lanyard_f_queue_get_info(MPIX_Queue queue, MPI_Fint* info) {
+int lanyard_f_queue_get_info(Lanyard_Queue queue, MPI_Fint* info) {
   MPI_Info made = MPI_INFO_NULL;
-  const int code = MPIX_Queue_get_info(queue, &made);
+  const int code = Lanyard_Queue_get_info(queue, &made);
   if (code == MPI_SUCCESS)
     *info = PMPI_Info_c2f(made);
   return code;
 }
 
 int lanyard_f_request_set_info(const MPI_Fint* request, const MPI_Fint* info) {
-  return MPIX_Request_set_info(PMPI_Request_f2c(*request), PMPI_Info_f2c(*info));
+  return Lanyard_Request_set_info(PMPI_Request_f2c(*request), PMPI_Info_f2c(*info));
 }
 
 int lanyard_f_request_get_info(const MPI_Fint* request, MPI_Fint* info) {
   MPI_Info made = MPI_INFO_NULL;
-  const int code = MPIX_Request_get_info(PMPI_Request_f2c(*request), &made);
+  const int code = Lanyard_Request_get_info(PMPI_Request_f2c(*request), &made);
   if (code == MPI_SUCCESS)
     *info = PMPI_Info_c2f(made);
   return code;
