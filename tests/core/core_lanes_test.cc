@@ -155,7 +155,7 @@ TEST(CoreLanesTest, AMessageNeedsNoCard) {
   ASSERT_TRUE(job.send->matched() && job.receive->matched());
   ASSERT_TRUE(job.send->lane != nullptr && job.receive->lane != nullptr);
   EXPECT_EQ(job.receive->matched_bytes, kBytes);
-  EXPECT_EQ(job.send->entries + job.receive->entries, 0u);
+  EXPECT_EQ(job.send->plan.size() + job.receive->plan.size(), 0u);
   job.iterate(20);
   EXPECT_EQ(job.process(0).endpoint.entries_posted() + job.process(1).endpoint.entries_posted(), 0u);
   job.free(0, *job.send);
