@@ -17,6 +17,7 @@
 
 #include "nicsim/wire/shm_segment.h"
 #include "nicsim/wire/shm_wire.h"
+#include "nicsim/wire/tcp_handshake.h"
 #include "nicsim/wire/tcp_wire.h"
 #include "tests/nicsim/wire_contract.h"
 
@@ -247,8 +248,10 @@ TEST(TcpWire, RefusesWhatIsNoAddressOfThisHost) {
 TEST(TcpWire, ListensOnTheInterfaceOfThatName) {
   Result<std::unique_ptr<Wire>> wire = make_tcp_wire({.interface = "lo"});
   ASSERT_TRUE(wire.ok()) << wire.status().to_string();
-  const in_addr_t loopback = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(std::memcmp(wire.value()->address().bytes.data() + 16, &loopback, sizeof loopback), 0);
+  const auto address = nicsim::TcpAddress::decode(wire.value()->address()).value();
+  sockaddr_in socket;
+  std::memcpy(&socket, address.socket, sizeof socket);
+  EXPECT_EQ(socket.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
 }
 
 TEST(TcpWire, FindsAnInterfaceByItself) { EXPECT_TRUE(make_tcp_wire().ok()); }
