@@ -297,8 +297,8 @@ void CheckedNic::account_for(const Op& op, CounterId trigger, bool taken) {
 Status CheckedNic::post(std::span<const DeferredOp> ops) {
   Lock lock(lock_);
   for (const DeferredOp& op : ops) {
-    LANYARD_RETURN_IF_ERROR(check_kind(op.op, true));
     LANYARD_RETURN_IF_ERROR(judge(op));
+    LANYARD_RETURN_IF_ERROR(check_kind(op.op, true));
   }
   Status status = post_batch(ops.size(), [&] { return inner().post(ops); });
   for (const DeferredOp& op : ops)
@@ -327,8 +327,8 @@ void CheckedNic::name(const Op& op, int delta) {
 
 Result<PreparedId> CheckedNic::prepare(const Op& op) {
   Lock lock(lock_);
-  LANYARD_RETURN_IF_ERROR(check_kind(op, true));
   LANYARD_RETURN_IF_ERROR(judge(op));
+  LANYARD_RETURN_IF_ERROR(check_kind(op, true));
   Result<PreparedId> prepared = inner().prepare(op);
   if (!prepared.ok())
     return prepared;
@@ -363,8 +363,8 @@ Status CheckedNic::release(PreparedId prepared) {
 
 Status CheckedNic::issue(const Op& op) {
   Lock lock(lock_);
-  LANYARD_RETURN_IF_ERROR(check_kind(op, false));
   LANYARD_RETURN_IF_ERROR(judge(op));
+  LANYARD_RETURN_IF_ERROR(check_kind(op, false));
   Status status = inner().issue(op);
   if (status.ok()) {
     account(op);
