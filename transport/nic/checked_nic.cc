@@ -242,10 +242,14 @@ Status CheckedNic::judge(const Descriptor&... descriptor) const {
   return DescriptorCheck(Open{*this}).of(descriptor...);
 }
 
-Status CheckedNic::check_kind(const Op& op, bool deferred) const {
+Status CheckedNic::check_kind(const Op& op) const {
   if (op.kind > OpKind::kCounterSet || op.atomic > AtomicKind::kReplace || op.level > CompletionLevel::kDelivery)
     return invalid("no such operation, atomic or completion level");
-  if (deferred && !op.moves_data() && !caps().deferred_counter_ops)
+  return {};
+}
+
+Status CheckedNic::check_deferrable(const Op& op) const {
+  if (!op.moves_data() && !caps().deferred_counter_ops)
     return {Code::kUnsupported, "caps() lists no deferred counter operations"};
   return {};
 }
@@ -297,8 +301,9 @@ void CheckedNic::account_for(const Op& op, CounterId trigger, bool taken) {
 Status CheckedNic::post(std::span<const DeferredOp> ops) {
   Lock lock(lock_);
   for (const DeferredOp& op : ops) {
+    LANYARD_RETURN_IF_ERROR(check_kind(op.op));
     LANYARD_RETURN_IF_ERROR(judge(op));
-    LANYARD_RETURN_IF_ERROR(check_kind(op.op, true));
+    LANYARD_RETURN_IF_ERROR(check_deferrable(op.op));
   }
   Status status = post_batch(ops.size(), [&] { return inner().post(ops); });
   for (const DeferredOp& op : ops)
@@ -327,8 +332,9 @@ void CheckedNic::name(const Op& op, int delta) {
 
 Result<PreparedId> CheckedNic::prepare(const Op& op) {
   Lock lock(lock_);
+  LANYARD_RETURN_IF_ERROR(check_kind(op));
   LANYARD_RETURN_IF_ERROR(judge(op));
-  LANYARD_RETURN_IF_ERROR(check_kind(op, true));
+  LANYARD_RETURN_IF_ERROR(check_deferrable(op));
   Result<PreparedId> prepared = inner().prepare(op);
   if (!prepared.ok())
     return prepared;
@@ -363,8 +369,8 @@ Status CheckedNic::release(PreparedId prepared) {
 
 Status CheckedNic::issue(const Op& op) {
   Lock lock(lock_);
+  LANYARD_RETURN_IF_ERROR(check_kind(op));
   LANYARD_RETURN_IF_ERROR(judge(op));
-  LANYARD_RETURN_IF_ERROR(check_kind(op, false));
   Status status = inner().issue(op);
   if (status.ok()) {
     account(op);

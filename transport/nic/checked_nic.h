@@ -96,7 +96,8 @@ class CheckedNic final : public ForwardingNic {
   template <typename... Descriptor>
   Status judge(const Descriptor&... descriptor) const;
   // Whether the NIC has such operations. `deferred`: it is to be posted.
-  Status check_kind(const Op& op, bool deferred) const;
+  Status check_kind(const Op& op) const;
+  Status check_deferrable(const Op& op) const;
   const Op* find(PreparedId id) const;
   void name(const Op& op, int delta);
   template <typename Post>
