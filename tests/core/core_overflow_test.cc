@@ -169,6 +169,44 @@ TEST_F(OverflowTest, AFullNicIsTriedAgain) {
   EXPECT_EQ(overflow->by_software(), 9u);
 }
 
+// As the NIC's entries do (N2), in whatever order they were added.
+TEST_F(OverflowTest, OfOneTriggerLowerThresholdsRunFirst) {
+  build(1);
+  const CounterId trigger = counter();
+  ASSERT_TRUE(works(nic->post(std::vector{when(counter(), 1, 9)})));  // takes the entry
+  overflow->add(std::vector{when(trigger, 3, 5), when(trigger, 2, 3), when(trigger, 1, 1)});
+  overflow->add(std::vector{when(trigger, 1, 2), when(trigger, 2, 4), when(trigger, 4, 6)});
+  ring(trigger, 3);
+  drain();
+  EXPECT_EQ(nic->issued, (std::vector<uint64_t>{1, 2, 3, 4, 5}));
+}
+
+TEST_F(OverflowTest, WhatHasRunOrWasTakenBackLeavesTheOthersInOrder) {
+  build(1);
+  const CounterId stuck = counter(), a = counter(), b = counter();
+  overflow->add(std::vector{when(stuck, 1, 1), when(stuck, 2, 2), when(a, 1, 3), when(b, 1, 4), when(a, 2, 5),
+                            when(stuck, 2, 6), when(b, 1, 7), when(a, 1, 8)});
+  drain();
+  EXPECT_EQ(nic->posted, (std::vector<uint64_t>{1}));
+  ring(a, 1);
+  drain();
+  EXPECT_EQ(nic->issued, (std::vector<uint64_t>{3, 8}));
+  overflow->cancel(4);
+  ring(stuck, 2);
+  fabric->quiesce();
+  drain();
+  EXPECT_EQ(nic->posted, (std::vector<uint64_t>{1, 2, 5})) << "the next ones in turn have the entry";
+  EXPECT_EQ(nic->issued, (std::vector<uint64_t>{3, 8, 6}));
+  ring(a, 1);
+  fabric->quiesce();
+  drain();
+  EXPECT_EQ(nic->posted, (std::vector<uint64_t>{1, 2, 5, 7}));
+  ring(b, 1);
+  fabric->quiesce();
+  EXPECT_TRUE(overflow->empty());
+  EXPECT_EQ(ran(), 7u) << "all but the one that was taken back";
+}
+
 // Those of one request, whatever they wait for. The others keep their order.
 TEST_F(OverflowTest, WhatIsTakenBackIsOneRequests) {
   build(1);
@@ -209,6 +247,30 @@ TEST_F(OverflowTest, ALongQueueBehindEntriesThatNeverFire) {
   EXPECT_EQ(ran(), kOps);
   EXPECT_EQ(overflow->by_software(), kOps);
   EXPECT_LE(nic->reads, 2 * kOps);
+}
+
+// Two queues far ahead: the entries and most of what waits are one's, and what fires, one at a time, is the other's.
+TEST_F(OverflowTest, OnlyTheFirstOfEachTriggerIsLookedAt) {
+  constexpr uint64_t kOps = 4'000;
+  build(1);
+  const CounterId one = counter(), other = counter();
+  std::vector<DeferredOp> ops;
+  for (const CounterId trigger : {one, other})
+    for (uint64_t i = 1; i <= kOps; ++i)
+      ops.push_back(when(trigger, i, i));
+  overflow->add(ops);
+  (void)overflow->drain();
+  constexpr int kPatience = 16;
+  for (uint64_t i = 1; i <= kOps; ++i) {
+    ring(other, 1);
+    for (int call = 0; call < kPatience; ++call)
+      (void)overflow->drain();
+    ASSERT_EQ(nic->issued.size(), i) << "at the first look";
+    fabric->quiesce();
+  }
+  EXPECT_LE(nic->reads, 2 * kOps + 2) << "of two triggers";
+  EXPECT_EQ(nic->posted, (std::vector<uint64_t>{1}));
+  EXPECT_EQ(ran(), kOps);
 }
 
 // A start goes behind the overflow, though entries may be free by then.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "transport/base/check.h"
 #include "transport/base/service_thread.h"
@@ -27,13 +28,15 @@ void Overflow::stop() {
     thread_.join();
   std::lock_guard lock(mutex_);
   waiting_.clear();
+  by_trigger_.clear();
   pending_.store(0);
 }
 
 void Overflow::add(std::span<const nic::DeferredOp> ops) {
   {
     std::lock_guard lock(mutex_);
-    waiting_.insert(waiting_.end(), ops.begin(), ops.end());
+    for (const nic::DeferredOp& op : ops)
+      by_trigger_[op.trigger.value].emplace(op.threshold, waiting_.insert(waiting_.end(), op));
     pending_.store(waiting_.size(), std::memory_order_release);
     if (own_thread_ && !thread_.joinable()) {
       // Without a thread those who wait for the stream still drain; the next add() tries again.
@@ -47,6 +50,10 @@ void Overflow::add(std::span<const nic::DeferredOp> ops) {
 
 void Overflow::cancel(uint64_t context) {
   const std::lock_guard lock(mutex_);
+  for (auto trigger = by_trigger_.begin(); trigger != by_trigger_.end();) {
+    std::erase_if(trigger->second, [&](const auto& each) { return each.second->op.context == context; });
+    trigger = trigger->second.empty() ? by_trigger_.erase(trigger) : std::next(trigger);
+  }
   std::erase_if(waiting_, [context](const nic::DeferredOp& op) { return op.op.context == context; });
   pending_.store(waiting_.size(), std::memory_order_release);
 }
@@ -59,6 +66,10 @@ size_t Overflow::drain(uint32_t patience) {
     return 0;  // somebody is at it
   size_t handed_over = 0;
   while (!waiting_.empty() && nic_.post({&waiting_.front(), 1}).ok()) {
+    const auto trigger = by_trigger_.find(waiting_.front().trigger.value);
+    trigger->second.erase(trigger->second.lower_bound(waiting_.front().threshold));
+    if (trigger->second.empty())
+      by_trigger_.erase(trigger);
     waiting_.pop_front();
     ++handed_over;
   }
@@ -72,24 +83,33 @@ size_t Overflow::drain(uint32_t patience) {
   return handed_over;
 }
 
-// Runs what has fired among a portion of the waiting operations, so that a long queue does not make every call long.
+// Looks at a portion of the triggers, and runs a portion, so that much of either does not make every call long.
 size_t Overflow::run_fired() {
   size_t ran = 0;
-  for (size_t left = std::min(kPortion, waiting_.size()); left > 0; --left) {
-    if (cursor_ >= waiting_.size())
-      cursor_ = 0;
-    const nic::DeferredOp& op = waiting_[cursor_];
-    const Result<nic::CounterValue> value = nic_.read(op.trigger);
-    LANYARD_CHECK(value.ok(), "the trigger of an overflowed operation stays open until it has run");
-    if (value.value().reached() < op.threshold || !nic_.issue(op.op).ok()) {
-      ++cursor_;
-      continue;
+  for (size_t left = std::min(kPortion, by_trigger_.size()); left > 0; --left) {
+    auto trigger = by_trigger_.lower_bound(cursor_);
+    if (trigger == by_trigger_.end())
+      trigger = by_trigger_.begin();
+    cursor_ = trigger->first + 1;
+    auto& waiting = trigger->second;
+    const uint64_t value = reached(trigger->first);
+    while (ran < kPortion && !waiting.empty() && waiting.begin()->first <= value &&
+           nic_.issue(waiting.begin()->second->op).ok()) {
+      waiting_.erase(waiting.begin()->second);
+      waiting.erase(waiting.begin());
+      by_software_.fetch_add(1, std::memory_order_relaxed);
+      ++ran;
     }
-    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(cursor_));
-    by_software_.fetch_add(1, std::memory_order_relaxed);
-    ++ran;
+    if (waiting.empty())
+      by_trigger_.erase(trigger);
   }
   return ran;
+}
+
+uint64_t Overflow::reached(uint32_t trigger) {
+  const Result<nic::CounterValue> value = nic_.read({trigger});
+  LANYARD_CHECK(value.ok(), "the trigger of an overflowed operation stays open until it has run");
+  return value.value().reached();
 }
 
 void Overflow::run() {

@@ -2,7 +2,8 @@
 //
 // They are handed over in order as entries become free. One whose trigger has fired meanwhile is run at once, outside
 // the NIC's entries, so that progress never depends on an entry becoming free: with too few entries two processes could
-// otherwise each hold theirs for an operation that sits in the other's overflow, for ever.
+// otherwise each hold theirs for an operation that sits in the other's overflow, for ever. Of one trigger they run as
+// the NIC's entries do (N2), so only the first of each trigger is looked at, however many wait.
 //
 // Threads: any. A thread of its own does the work, started with the first overflow and asleep while there is none;
 // whoever waits may help by drain(). Without it (`own_thread` false) drain() is the only worker.
@@ -11,7 +12,8 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
+#include <list>
+#include <map>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -49,14 +51,19 @@ class Overflow {
   size_t drain(uint32_t patience);
   size_t run_fired();
   void run();
+  uint64_t reached(uint32_t trigger);
 
   nic::Nic& nic_;
   const bool own_thread_;
-  std::mutex mutex_;  // guards waiting_, fruitless_, cursor_, thread_, stopping_
+  using Waiting = std::list<nic::DeferredOp>;
+
+  std::mutex mutex_;  // guards waiting_, by_trigger_, fruitless_, cursor_, thread_, stopping_
   std::condition_variable added_;
-  std::deque<nic::DeferredOp> waiting_;
+  Waiting waiting_;  // the oldest first
+  // The same by their triggers, none of which is empty: lower thresholds first, of equal ones the oldest.
+  std::map<uint32_t, std::multimap<uint64_t, Waiting::iterator>> by_trigger_;
   uint32_t fruitless_ = 0;          // calls of drain() in a row that handed nothing over
-  size_t cursor_ = 0;               // where the next look for fired triggers begins
+  uint32_t cursor_ = 0;             // the trigger at which the next look for fired ones begins
   std::atomic<size_t> pending_{0};  // waiting_.size()
   std::atomic<uint64_t> overflowed_{0};
   std::atomic<uint64_t> by_software_{0};
