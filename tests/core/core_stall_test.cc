@@ -142,6 +142,39 @@ TEST_F(Stall, ALineEach) {
   EXPECT_FALSE(has(text, "tag 2"));
 }
 
+// What found no entry was not given to the NIC, so nothing is said of the NIC, or of a peer that was sent nothing.
+TEST(StallOfOverflow, WhatIsDueAndHasNotRun) {
+  ManualJob small(2, {.limits = {.deferred_depth = 1}});
+  Pair pair(small, 0, 1, 8);
+  Pair more(small, 0, 1, 8, false, 8);
+  const auto at = [&](uint32_t rank) { return small[rank].queue->explain_stall(); };
+  const auto go = [&](uint32_t rank) {
+    while (small[rank].stream.step()) {
+    }
+    small.fabric.quiesce();
+  };
+  const std::string due =
+      "done word 0 of 1 <- the NIC had no free entry for an operation that is due:"
+      " this process has yet to run it";
+  pair.start_receive();  // its clear-to-send does not fit
+  EXPECT_TRUE(has(at(1), "<- this stream has not reached start 1"));
+  go(1);
+  EXPECT_TRUE(ends(at(1), due)) << "a clear-to-send";
+  ManualJob::drain(small[1]);
+  EXPECT_TRUE(ends(at(1), "<- the message from rank 0 has not landed"));
+  small.fabric.quiesce();
+  pair.start_send();  // its write has the entry
+  more.start_send();
+  go(0);
+  std::string text = at(0);
+  EXPECT_TRUE(has(text, "tag 7, 8 B) waits for iteration 1: " + due)) << "a local atomic";
+  EXPECT_TRUE(ends(text, "clear-to-send 1 from rank 1 has not arrived"));
+  ASSERT_TRUE(works(small[0].nic().add(more.send.trigger, 1)));  // in place of the clear-to-send
+  EXPECT_TRUE(ends(text = at(0), due)) << "a write";
+  EXPECT_FALSE(has(text, "atomic"));
+  EXPECT_FALSE(has(text, "acknowledged"));
+}
+
 TEST_F(Stall, FailuresAreTold) {
   Pair pair(job, 0, 1, kBytes);
   pair.start_send();

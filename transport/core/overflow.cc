@@ -112,6 +112,16 @@ uint64_t Overflow::reached(uint32_t trigger) {
   return value.value().reached();
 }
 
+bool Overflow::is_overdue(uint64_t context, uint64_t start) {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(by_trigger_.begin(), by_trigger_.end(), [&](const auto& trigger) {
+    const auto& waiting = trigger.second;
+    return std::any_of(waiting.begin(), waiting.upper_bound(reached(trigger.first)), [&](const auto& each) {
+      return each.second->op.context == context && each.second->op.start == start;
+    });
+  });
+}
+
 void Overflow::run() {
   while (true) {
     {

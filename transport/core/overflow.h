@@ -39,6 +39,8 @@ class Overflow {
   // Hands over what can be handed over; returns how many operations that was. Never blocks; triggers are looked at only
   // when entries have not become free for some calls.
   size_t drain() { return drain(kPatience); }
+  // Whether an operation of that start of a request waits here though its trigger has fired.
+  bool is_overdue(uint64_t context, uint64_t start);
 
   bool empty() const { return pending_.load(std::memory_order_acquire) == 0; }
   uint64_t overflowed() const { return overflowed_.load(std::memory_order_relaxed); }

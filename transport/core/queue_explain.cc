@@ -163,6 +163,8 @@ Queue::Explanation Queue::explain(const Request& request, uint64_t iteration) {
       text += ", operations of (" + member->describe() + ") failed (" + endpoint_.explain_failure(*member) + ")";
     else if (member->peer_starts < iteration)
       return {text + " <- " + endpoint_.explain_failure(*member)};
+    else if (endpoint_.overflow().is_overdue(member->number, iteration))
+      return {text + " <- the NIC had no free entry for an operation that is due: this process has yet to run it"};
   }
   if (request.lane != nullptr)
     return explain_lane(request, iteration, text);
@@ -243,7 +245,8 @@ Queue::Explanation Queue::explain_exchange(const Exchange& exchange, uint64_t it
 }
 
 Queue::Explanation Queue::explain_part(const Request& request, uint64_t iteration) {
-  if (request.exchange == nullptr || request.failures > 0 || request.peer_starts < iteration)
+  if (request.exchange == nullptr || request.failures > 0 || request.peer_starts < iteration ||
+      endpoint_.overflow().is_overdue(request.number, iteration))
     return explain(request, iteration);
   const Exchange& exchange = *request.exchange;
   const bool reached = progress_of_exchange(exchange, iteration) != Progress::kEnqueued;
