@@ -1,5 +1,6 @@
 // What enqueuing costs the host: starts and waits, one by one and many at once, and beside other matched requests.
-// A gate holds the stream meanwhile, so nothing but enqueuing is measured. See README.md.
+// A gate holds the stream meanwhile, so nothing but enqueuing is measured. And what a step takes where two queues are
+// far ahead of the card. See README.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -166,10 +167,24 @@ class Pairs {
 struct Options {
   int max_live = 2048;
   int iterations = 300;
+  int ahead = 4000;
   std::string format = "text";
 };
 
-long long overflowed(const Setting& setting) { return setting.queue.info().value("entries_overflowed", 0LL); }
+long long overflowed(const StreamQueue& queue) { return queue.info().value("entries_overflowed", 0LL); }
+
+void add_row(Report& report, const std::string& call, bool is_ready, int requests, int live,
+             const std::vector<double>& ns, long long overflowed) {
+  const Estimate cost = estimate(ns);
+  report.add({{"call", call},
+              {"mode", is_ready ? "rsend" : "send"},
+              {"requests", requests},
+              {"live", live},
+              {"ns_mean", cost.mean},
+              {"ns_ci95", or_null(cost.ci95)},
+              {"ns_min", cost.min},
+              {"overflowed", overflowed}});
+}
 
 // False where the pairs could not be matched, and stderr says why.
 bool is_matched(const Pairs& pairs) {
@@ -191,24 +206,52 @@ void measure(Report& report, Setting& setting, int iterations, bool is_ready, in
   if (!is_matched(pairs))
     return;
   pairs.steps(is_all);
-  const long long before = overflowed(setting);
+  const long long before = overflowed(setting.queue);
   std::array<std::vector<double>, Pairs::kSteps> ns;
   for (int i = 0; i < iterations; ++i) {
     const Pairs::Seconds seconds = pairs.steps(is_all);
     for (size_t step = 0; step < ns.size(); ++step)
       ns[step].push_back(seconds[step] * 1e9 / (is_all ? 1 : count));
   }
-  for (size_t step = 0; step < ns.size(); ++step) {
-    const Estimate cost = estimate(ns[step]);
-    report.add({{"call", std::string(Pairs::kNames[step]) + (is_all ? " all" : "")},
-                {"mode", is_ready ? "rsend" : "send"},
-                {"requests", is_all ? count : 1},
-                {"live", live},
-                {"ns_mean", cost.mean},
-                {"ns_ci95", or_null(cost.ci95)},
-                {"ns_min", cost.min},
-                {"overflowed", overflowed(setting) - before}});
+  for (size_t step = 0; step < ns.size(); ++step)
+    add_row(report, std::string(Pairs::kNames[step]) + (is_all ? " all" : ""), is_ready, is_all ? count : 1, live,
+            ns[step], overflowed(setting.queue) - before);
+}
+
+// Nanoseconds a step, a send and a receive, of two queues: each rank enqueues all steps of one, then all of the other.
+// Where the ranks begin with different ones each card's entries are taken by what the other rank has in its overflow.
+void measure_ahead(Report& report, const MpiProcess& process, int steps, bool is_opposite) {
+  constexpr int kTrials = 5;
+  struct Side {
+    HostStream stream;
+    StreamQueue queue{stream};
+    uint64_t buffers[2] = {};
+    RequestSet requests;
+  } sides[2];
+  for (int i = 0; i < 2; ++i) {
+    Side& side = sides[i];
+    side.requests.add_receive(&side.buffers[0], sizeof(uint64_t), 1 - process.rank(), kFirstTag + i);
+    side.requests.add_send(false, &side.buffers[1], sizeof(uint64_t), 1 - process.rank(), kFirstTag + i);
+    side.requests.match();
   }
+  const long long before = overflowed(sides[0].queue);
+  const int first = is_opposite ? process.rank() : 0;
+  std::vector<double> ns;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    process.barrier();
+    const double seconds = timed([&] {
+      for (Side* side : {&sides[first], &sides[1 - first]})
+        for (int step = 0; step < steps; ++step) {
+          side->queue.start_all(side->requests);
+          side->queue.wait_all(side->requests);
+        }
+      for (Side& side : sides)
+        side.queue.drain();
+    });
+    ns.push_back(process.largest(seconds) * 1e9 / (2 * steps));
+  }
+  add_row(report, std::string("step ahead, ") + (is_opposite ? "opposite orders" : "same order"), false, 2, 0, ns,
+          overflowed(sides[0].queue) - before);
 }
 
 int run(int argc, char** argv, const MpiProcess& process) {
@@ -219,6 +262,9 @@ int run(int argc, char** argv, const MpiProcess& process) {
       ->check(CLI::Range(0, 4096));
   app.add_option("--iterations", options.iterations, "measurements of each cost (default: 300)")
       ->check(CLI::Range(1, 1000000));
+  app.add_option("--ahead", options.ahead,
+                 "of 2 ranks: steps that each of two queues is ahead of the card (default: 4000; 0: not measured)")
+      ->check(CLI::Range(0, 100000));
   add_format(app, options.format);
   if (const auto status = parse(app, argc, argv, process))
     return *status;
@@ -238,6 +284,9 @@ int run(int argc, char** argv, const MpiProcess& process) {
       if (live <= options.max_live)
         measure(report, setting, options.iterations, is_ready, kSingles, false, live);
   }
+  for (const bool is_opposite : {false, true})
+    if (process.ranks() == 2 && options.ahead > 0)
+      measure_ahead(report, process, options.ahead, is_opposite);
   add_nic(report, setting.queue.info());
   if (process.is_first())
     report.print(options.format);

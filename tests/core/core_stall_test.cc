@@ -80,6 +80,7 @@ TEST_F(Stall, Send) {
   job.fabric.held = nullptr;
   job.run();
   EXPECT_TRUE(has(at(0), "nothing is under way"));
+  EXPECT_TRUE(ends(job[0].queue->explain(pair.send, 1).text, "done word 1 of 1 <- it has completed meanwhile"));
 }
 
 TEST_F(Stall, Receive) {

@@ -169,6 +169,7 @@ class Queue {
   const Request* first_unassured();
   Progress progress_of_exchange(const Exchange& exchange, uint64_t iteration);
   // What follows `text`.
+  Explanation explain_progress(const Request& request, uint64_t iteration, std::string text);
   Explanation explain_exchange(const Exchange& exchange, uint64_t iteration, uint64_t missing, std::string text);
   Explanation explain_lane(const Request& request, uint64_t iteration, const std::string& text);
   Explanation explain_receive(const Request& request, uint64_t iteration, const std::string& text);

@@ -151,21 +151,30 @@ Queue::Progress Queue::progress_of_exchange(const Exchange& exchange, uint64_t i
 
 Queue::Explanation Queue::explain(const Request& request, uint64_t iteration) {
   const Exchange* exchange = request.exchange;
-  const bool receive = request.transfer.direction == Direction::kReceive;
   std::string text = (exchange != nullptr ? "the " + exchange->describe() : "request (" + request.describe() + ")") +
                      " waits for iteration " + std::to_string(iteration) + ": done word " +
                      of(request.iterations_done(), iteration);
   if (exchange == nullptr && request.failures > 0)
     text += ", " + std::to_string(request.failures) + " operations failed (" + endpoint_.explain_failure(request) + ")";
   const Request* const alone[] = {&request};
-  for (const Request* member : exchange != nullptr ? std::span<const Request* const>(exchange->members) : alone) {
+  const auto members = exchange != nullptr ? std::span<const Request* const>(exchange->members) : alone;
+  for (const Request* member : members) {
     if (exchange != nullptr && member->failures > 0)
       text += ", operations of (" + member->describe() + ") failed (" + endpoint_.explain_failure(*member) + ")";
     else if (member->peer_starts < iteration)
       return {text + " <- " + endpoint_.explain_failure(*member)};
-    else if (endpoint_.overflow().is_overdue(member->number, iteration))
-      return {text + " <- the NIC had no free entry for an operation that is due: this process has yet to run it"};
   }
+  const Explanation found = explain_progress(request, iteration, text);
+  // Last, as the above takes time: what has happened meanwhile is not missing.
+  for (const Request* member : members)
+    if (endpoint_.overflow().is_overdue(member->number, iteration))
+      return {text + " <- the NIC had no free entry for an operation that is due: this process has yet to run it"};
+  return request.iterations_done() < iteration ? found : Explanation{text + " <- it has completed meanwhile"};
+}
+
+Queue::Explanation Queue::explain_progress(const Request& request, uint64_t iteration, std::string text) {
+  const Exchange* exchange = request.exchange;
+  const bool receive = request.transfer.direction == Direction::kReceive;
   if (request.lane != nullptr)
     return explain_lane(request, iteration, text);
   if (!request.completion.valid())
@@ -245,16 +254,17 @@ Queue::Explanation Queue::explain_exchange(const Exchange& exchange, uint64_t it
 }
 
 Queue::Explanation Queue::explain_part(const Request& request, uint64_t iteration) {
-  if (request.exchange == nullptr || request.failures > 0 || request.peer_starts < iteration ||
-      endpoint_.overflow().is_overdue(request.number, iteration))
+  if (request.exchange == nullptr || request.failures > 0 || request.peer_starts < iteration)
     return explain(request, iteration);
   const Exchange& exchange = *request.exchange;
   const bool reached = progress_of_exchange(exchange, iteration) != Progress::kEnqueued;
   const std::string text = "request (" + request.describe() + ") of the " + exchange.describe();
-  if (request.transfer.direction == Direction::kReceive && reached)
-    return {text + " <- the message from " + rank_of(request) + " has not landed", Missing::kPeer, &request};
   const bool at_ring = request.ready && request.clearance != Clearance::kImplied;
   const bool fired = at_ring ? reached : reached && missing_clearances(exchange, iteration).empty();
+  if (endpoint_.overflow().is_overdue(request.number, iteration))
+    return explain(request, iteration);
+  if (request.transfer.direction == Direction::kReceive && reached)
+    return {text + " <- the message from " + rank_of(request) + " has not landed", Missing::kPeer, &request};
   if (request.transfer.direction == Direction::kSend && fired)
     return {text + " <- " + rank_of(request) + " has not acknowledged the write", Missing::kAnswer, &request};
   return explain(request, iteration);
