@@ -246,7 +246,7 @@ class Flattening {
 
 }  // namespace
 
-bool is_named(MPI_Datatype datatype) { return Contents::combiner_of(datatype) == MPI_COMBINER_NAMED; }
+int combiner_of(MPI_Datatype datatype) { return Contents::combiner_of(datatype); }
 
 Result<Elements> elements_of(MPI_Datatype datatype, uint64_t count) {
   if (count == 0)

@@ -23,8 +23,10 @@ struct Elements {
 // the message names it and says what to do. Calls the MPI, and needs nothing of the datatype afterwards.
 Result<Elements> elements_of(MPI_Datatype datatype, uint64_t count);
 
+// How it was made: MPI_COMBINER_NAMED, ...
+int combiner_of(MPI_Datatype datatype);
 // Whether it is one of the MPI's own.
-bool is_named(MPI_Datatype datatype);
+inline bool is_named(MPI_Datatype datatype) { return combiner_of(datatype) == MPI_COMBINER_NAMED; }
 
 }  // namespace lanyard::api
 

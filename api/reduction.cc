@@ -97,6 +97,33 @@ std::optional<Row> row_of(MPI_Datatype type) {
   return std::nullopt;
 }
 
+// What MPI_Type_create_f90_real and its like give: predefined types too, and each equivalent to a named one of its size
+// (MPI 4.0 section 19.1.5).
+std::optional<Row> row_of_kind(MPI_Datatype type) {
+  const struct {
+    int combiner;
+    Row row;
+  } kinds[] = {
+      {MPI_COMBINER_F90_REAL, {type, Element::kFloat}},
+      {MPI_COMBINER_F90_REAL, {type, Element::kDouble}},
+      {MPI_COMBINER_F90_REAL, {type, Element::kLongDouble}},
+      {MPI_COMBINER_F90_COMPLEX, {type, Element::kFloatComplex}},
+      {MPI_COMBINER_F90_COMPLEX, {type, Element::kDoubleComplex}},
+      {MPI_COMBINER_F90_COMPLEX, {type, Element::kLongDoubleComplex}},
+      {MPI_COMBINER_F90_INTEGER, {type, Element::kInt8, Meaning::kNumber}},
+      {MPI_COMBINER_F90_INTEGER, {type, Element::kInt16, Meaning::kNumber}},
+      {MPI_COMBINER_F90_INTEGER, {type, Element::kInt32, Meaning::kNumber}},
+      {MPI_COMBINER_F90_INTEGER, {type, Element::kInt64, Meaning::kNumber}},
+  };
+  const int combiner = combiner_of(type);
+  int size = 0;
+  PMPI_Type_size(type, &size);
+  for (const auto& kind : kinds)
+    if (kind.combiner == combiner && gpu::size_of(kind.row.element) == static_cast<size_t>(size))
+      return kind.row;
+  return std::nullopt;
+}
+
 std::optional<Operation> operation_of(MPI_Op op) {
   const struct {
     MPI_Op mpi;
@@ -151,7 +178,9 @@ std::string name_of(MPI_Datatype datatype) {
 Reduction reduction_of(MPI_Op op, MPI_Datatype datatype) {
   Reduction result;
   const std::optional<Operation> operation = operation_of(op);
-  const std::optional<Row> row = row_of(datatype);
+  std::optional<Row> row = row_of(datatype);
+  if (!row)
+    row = row_of_kind(datatype);
   if (!operation) {
     result.error_class = MPI_ERR_OP;
     result.error = "the operation is none of MPI's own: a stream does not call the program's";

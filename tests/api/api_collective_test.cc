@@ -205,6 +205,29 @@ TEST_F(Collectives, ComplexNumbersAndPairsAreReduced) {
   EXPECT_EQ(smallest.index, 0);
 }
 
+// The types of MPI_Type_create_f90_real and its like are predefined ones of these sizes.
+TEST_F(Collectives, ReduceWhatFortranSelectsByPrecision) {
+  const auto sums = [&]<typename T>(T, const char* name, auto create, auto... arguments) {
+    MPI_Datatype datatype = MPI_DATATYPE_NULL;
+    if (create(arguments..., &datatype) != MPI_SUCCESS)
+      return;  // this MPI has no type of that precision
+    T own = static_cast<T>(rank() + 1), sum = 0;
+    Collective reduce(MPIX_Allreduce_init, &own, &sum, 1, datatype, MPI_SUM, MPI_COMM_WORLD);
+    ASSERT_TRUE(ok(MPIX_Match(reduce.address(), MPI_STATUS_IGNORE))) << name;
+    reduce.run(queue);
+    EXPECT_EQ(sum, static_cast<T>(ranks() * (ranks() + 1) / 2)) << name;
+  };
+  sums(float(), "real(4)", MPI_Type_create_f90_real, 6, 30);
+  sums(double(), "real(8)", MPI_Type_create_f90_real, 15, MPI_UNDEFINED);
+  sums(static_cast<long double>(0), "real(10)", MPI_Type_create_f90_real, 18, MPI_UNDEFINED);
+  sums(std::complex<float>(), "complex(4)", MPI_Type_create_f90_complex, 6, 30);
+  sums(std::complex<double>(), "complex(8)", MPI_Type_create_f90_complex, 15, 300);
+  sums(int8_t(), "integer(1)", MPI_Type_create_f90_integer, 2);
+  sums(int16_t(), "integer(2)", MPI_Type_create_f90_integer, 4);
+  sums(int32_t(), "integer(4)", MPI_Type_create_f90_integer, 9);
+  sums(int64_t(), "integer(8)", MPI_Type_create_f90_integer, 18);
+}
+
 TEST_F(Collectives, NothingIsReducedToNothing) {
   Collective none(MPIX_Allreduce_init, nullptr, nullptr, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   none.match();
