@@ -5,8 +5,9 @@
 // parent's children in the same order, and a child's name is made of its parent's name, its place among the children,
 // and its first member. Constructors that fail do not count: they fail in the process that gave the bad argument,
 // before it talks to anybody, and the others wait for the call that follows. Intra-communicators that descend from
-// MPI_COMM_WORLD or MPI_COMM_SELF have names; others (inter-communicators, spawned processes) have none and are refused
-// where matching would need one.
+// MPI_COMM_WORLD or MPI_COMM_SELF have names. Others have none and are refused where matching would need one:
+// inter-communicators and what is merged from them, whose two groups have no parent in common; those of other worlds
+// (MPI_Comm_spawn, MPI_Comm_accept, ...); and those of MPI_Comm_create_from_group, which have no parent.
 #ifndef LANYARD_API_COMMUNICATORS_H_
 #define LANYARD_API_COMMUNICATORS_H_
 

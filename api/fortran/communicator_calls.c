@@ -37,6 +37,10 @@ CONSTRUCTOR(dist_graph_create_adjacent,
              child, error))
 
 CONSTRUCTOR(comm_idup, (f_ref parent, f_ref child, f_ref request, f_ref error), (parent, child, request, error))
+#if MPI_VERSION >= 4
+CONSTRUCTOR(comm_idup_with_info, (f_ref parent, f_ref info, f_ref child, f_ref request, f_ref error),
+            (parent, info, child, request, error))
+#endif
 
 LANYARD_F_ROUTINE(comm_create_group, (f_ref parent, f_ref group, f_ref tag, f_ref child, f_ref error),
                   (parent, group, tag, child, error)) {

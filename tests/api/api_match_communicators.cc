@@ -108,6 +108,11 @@ TEST_F(Communicators, OverTheSameRanksNeverCross) {
   ASSERT_TRUE(ok(MPI_Wait(&request, MPI_STATUS_IGNORE)));
   all.push_back(keep(child));
   all.push_back(dup(child));
+#if MPI_VERSION >= 4
+  MPI_Comm_idup_with_info(MPI_COMM_WORLD, MPI_INFO_NULL, &child, &request);
+  ASSERT_TRUE(ok(MPI_Wait(&request, MPI_STATUS_IGNORE)));
+  all.push_back(keep(child));
+#endif
   verify_apart(all);
 }
 

@@ -1,4 +1,5 @@
-! Every constructor of communicators, by mpi_f08: requests on what it makes are matched and carry data.
+! Every constructor of communicators, by mpi_f08: requests on what it makes are matched and carry data. BUILD.bazel takes
+! the lines that begin with the MPI's name.
 module handlers
   use mpi_f08
   implicit none
@@ -44,6 +45,9 @@ program fortran_communicators
   call MPI_Comm_idup(MPI_COMM_WORLD, made, request)
   call MPI_Wait(request, MPI_STATUS_IGNORE)
   call use_and_free(made, "MPI_Comm_idup")
+!mpich   call MPI_Comm_idup_with_info(MPI_COMM_WORLD, MPI_INFO_NULL, made, request)
+!mpich   call MPI_Wait(request, MPI_STATUS_IGNORE)
+!mpich   call use_and_free(made, "MPI_Comm_idup_with_info")
   call MPI_Comm_create(MPI_COMM_WORLD, group, made)
   call use_and_free(made, "MPI_Comm_create")
   call MPI_Comm_create_group(MPI_COMM_WORLD, group, 5, made)

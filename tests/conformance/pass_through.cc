@@ -244,6 +244,17 @@ TEST_F(PassThrough, MPI_Comm_idup) {
   });
 }
 
+#if MPI_VERSION >= 4
+TEST_F(PassThrough, MPI_Comm_idup_with_info) {
+  same_child(MPI_Comm_idup_with_info, PMPI_Comm_idup_with_info, [](auto f, MPI_Comm* child) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int code = f(MPI_COMM_WORLD, MPI_INFO_NULL, child, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return code;
+  });
+}
+#endif
+
 TEST_F(PassThrough, MPI_Comm_create) {
   same_child(MPI_Comm_create, PMPI_Comm_create, [](auto f, MPI_Comm* child) {
     MPI_Group group = MPI_GROUP_NULL, first = MPI_GROUP_NULL;
