@@ -8,14 +8,23 @@
 namespace lanyard::api {
 
 BlockingCall::BlockingCall(Context& context, Subject subject) : context_(context), subject_(std::move(subject)) {
-  const ContextLock lock(context_);
-  context_.blocking_calls().push_back(this);
+  show();
 }
 
 BlockingCall::~BlockingCall() {
+  hide();
+  const ContextLock lock(context_);
+  inquiry_.reset();
+}
+
+void BlockingCall::hide() {
   const ContextLock lock(context_);
   std::erase(context_.blocking_calls(), this);
-  inquiry_.reset();
+}
+
+void BlockingCall::show() {
+  const ContextLock lock(context_);
+  context_.blocking_calls().push_back(this);
 }
 
 bool BlockingCall::overdue() const {

@@ -20,9 +20,8 @@ namespace lanyard::api {
 
 class Context;
 
-// The context knows of it from construction to destruction, which both take the context's lock: the control thread
-// warns, and the answers to other processes' questions name it. Those that the program makes one inside the other stand
-// in that order.
+// The context knows of it from construction to destruction, but where it is hidden: the control thread warns, and the
+// answers to other processes' questions name it. Those that the program makes one inside the other stand in that order.
 class BlockingCall {
  public:
   using Clock = std::chrono::steady_clock;
@@ -37,6 +36,11 @@ class BlockingCall {
   ~BlockingCall() LANYARD_EXCLUDES(context_locked);
   BlockingCall(const BlockingCall&) = delete;
   BlockingCall& operator=(const BlockingCall&) = delete;
+
+  // The context does not know of it from hide() to show(): an error handler may be invoked there, which may leave the
+  // call for good by longjmp().
+  void hide() LANYARD_EXCLUDES(context_locked);
+  void show() LANYARD_EXCLUDES(context_locked);
 
   Clock::time_point begin() const { return begin_; }
   const Subject& subject() const { return subject_; }

@@ -57,9 +57,10 @@ class Errors {
 };
 
 // Makes a code whose text is "call: text", invokes the communicator's error handler with it, and returns it where the
-// handler returns. `call`: the function that the program called, as it writes it: "MPIX_Queue_wait". Outside
-// MPI_Init and MPI_Finalize it says the text on stderr, and where MPI was initialised without Lanyard's hearing of it,
-// it ends the job: nothing that follows can work.
+// handler returns. The handler may leave by longjmp() or an exception: hold no lock, and have no BlockingCall, but a
+// hidden one: other threads look at it. `call`: the function that the program called, as it writes it:
+// "MPIX_Queue_wait". Outside MPI_Init and MPI_Finalize it says the text on stderr, and where MPI was initialised
+// without Lanyard's hearing of it, it ends the job: nothing that follows can work.
 int raise(const char* call, MPI_Comm communicator, int error_class, const std::string& text);
 // The same for a call outside MPI_Init and MPI_Finalize.
 int raise_not_initialised(const char* call);

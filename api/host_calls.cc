@@ -4,7 +4,9 @@
 #include <mpi.h>
 #include <sched.h>
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,8 +84,28 @@ std::vector<const RequestRecord*> records_of(Context& context, const Matches& ma
   return records;
 }
 
+// How many of the match requests are complete. Lets the MPI make progress, which does so where it is asked about a
+// request that is not, and finds no error of it.
+size_t count_complete(const Matches& matches, const MPI_Request requests[]) {
+  size_t complete = 0;
+  const Match* open = nullptr;
+  for (const Match& match : matches) {
+    if (match.outcome->complete.load())
+      ++complete;
+    else
+      open = &match;
+  }
+  int flag = 0;
+  if (open != nullptr)
+    PMPI_Request_get_status(requests[open->index], &flag, MPI_STATUS_IGNORE);
+  return complete;
+}
+
+// How often a call looks at requests that are the MPI's alone.
+constexpr std::chrono::milliseconds kBetweenTests{1};
+
 // A blocking call with a match request in it becomes a loop of its testing form, so that matching goes on. `wait` makes
-// the MPI's own call, `test` the testing form, in the name of the blocking one.
+// the MPI's own call, `test` the testing form, in the name of the blocking one. Both may invoke an error handler.
 template <typename Wait, typename Test>
 int wait_or_test(const char* name, int count, MPI_Request requests[], Wait wait, Test test) {
   Matches matches;
@@ -92,19 +114,30 @@ int wait_or_test(const char* name, int count, MPI_Request requests[], Wait wait,
   if (matches.empty())
     return wait();
   Context& context = *Context::get();
-  BlockingCall call(context, {.name = name, .records = records_of(context, matches, requests)});
+  const bool has_others = matches.size() < static_cast<size_t>(count);
+  std::optional<BlockingCall> call(std::in_place, context,
+                                   BlockingCall::Subject{name, nullptr, records_of(context, matches, requests)});
   std::string stall;
   while (stall.empty()) {
+    const size_t complete = count_complete(matches, requests);
     int flag = 0;
+    call->hide();
     const int code = test(name, &flag);
     if (code != MPI_SUCCESS || flag)
       return code;
-    context.helper().help();
-    sched_yield();
-    const ContextLock lock(context);
-    if (call.overdue() && call.report_ready())
-      stall = "the deadline passed: " + call.report();
+    call->show();
+    const auto next = BlockingCall::Clock::now() + kBetweenTests;
+    while (stall.empty() && count_complete(matches, requests) == complete &&
+           !(has_others && BlockingCall::Clock::now() > next)) {
+      context.helper().help();
+      sched_yield();
+      const ContextLock lock(context);
+      MatchCall::advance_all(context);
+      if (call->overdue() && call->report_ready())
+        stall = "the deadline passed: " + call->report();
+    }
   }
+  call.reset();
   return raise(name, MPI_COMM_WORLD, LANYARD_ERR_STALLED, stall);
 }
 

@@ -63,6 +63,7 @@ int Lanyard_Host_stream_synchronize(Lanyard_Host_stream stream) {
                                                    return describe(*context, *stream);
                                                  }});
   const Status status = stream->stream.synchronize();
+  call.reset();
   return status.ok() ? MPI_SUCCESS
                      : raise("MPIX_Host_stream_synchronize", MPI_COMM_WORLD, MPI_ERR_OTHER, status.message());
 }

@@ -50,7 +50,7 @@ void MatchCall::take(std::vector<RequestRecord*> records) {
 
 void MatchCall::detach() {
   detached_ = true;
-  if (done_)
+  if (outcome_->complete.load())
     free_handle();
 }
 
@@ -76,8 +76,8 @@ void MatchCall::advance(Context& context) {
   const bool one = records_.size() == 1 && outcome_->code == MPI_SUCCESS && records_.front()->core != nullptr;
   fill_match_status(one ? *records_.front()->core : empty, &outcome_->status);
   records_.clear();
-  done_ = true;
   PMPI_Grequest_complete(handle_);
+  outcome_->complete.store(true);
   if (detached_)
     free_handle();
 }
@@ -86,7 +86,7 @@ void MatchCall::advance_all(Context& context) {
   if (context.nic_status().ok())
     context.plane().progress();
   context.match_calls().remove_if([&](const std::unique_ptr<MatchCall>& call) LANYARD_REQUIRES(context_locked) {
-    if (!call->done_)
+    if (!call->outcome_->complete.load())
       call->advance(context);
     return call->outcome_->collected.load();
   });

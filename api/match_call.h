@@ -30,7 +30,8 @@ class MatchCall {
     MPI_Status status{};
     int code = MPI_SUCCESS;
     CommunicatorRef communicator;        // of the first request whose match failed
-    std::atomic<bool> collected{false};  // the MPI has done with it
+    std::atomic<bool> complete{false};   // the MPI request is,
+    std::atomic<bool> collected{false};  // and the MPI has done with it
   };
 
   // Creates the MPI request. The MPI's error code where it cannot be.
@@ -62,7 +63,6 @@ class MatchCall {
   size_t over_ = 0;  // of so many, from the first on, the match is over, which it stays while the call is out
   MPI_Request handle_ = MPI_REQUEST_NULL;
   bool taken_ = false;
-  bool done_ = false;
   bool detached_ = false;
   std::shared_ptr<Outcome> outcome_;
 };

@@ -99,10 +99,11 @@ int enqueue(const char* name, Lanyard_Queue handle, int count, MPI_Request reque
         }
       }
     }
-    if (queue == nullptr)
-      return raise_no_queue(name);
-    if (refusal)
-      return raise(name, refusal->communicator, refusal->error_class, refusal->text);
+    if (queue == nullptr || refusal) {
+      blocking.reset();
+      return queue == nullptr ? raise_no_queue(name)
+                              : raise(name, refusal->communicator, refusal->error_class, refusal->text);
+    }
     if (!blocking)
       blocking.emplace(context, BlockingCall::Subject{.name = name, .queue = queue, .extra = [&obstacle] {
                                                         return "it cannot enqueue: " + obstacle + "\n";

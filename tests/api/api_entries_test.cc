@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/api/api_leaving.h"
 #include "tests/api/api_objects.h"
 
 namespace lanyard::api_test {
@@ -112,6 +113,13 @@ TEST(NoRoom, IsReportedAtTheDeadlineBehindAKernelThatDoesNotReturn) {
   // All four entries are taken.
   EXPECT_TRUE(reports([&] { return MPIX_Enqueue_startall(queue, 2, pair.requests.data()); }, MPIX_ERR_STALLED,
                       {"it cannot enqueue"}));
+  if (partner() != rank()) {
+    const auto start = [&] { return MPIX_Enqueue_startall(queue, 2, pair.requests.data()); };
+    if (sends()) {
+      EXPECT_TRUE(fails(leave_call(Leave::kByJump, start), MPIX_ERR_STALLED));
+    }
+    verify_that_the_sender_is_in_no_call();
+  }
   EXPECT_FALSE(has_ended);
   gate.open();
   queue.wait();

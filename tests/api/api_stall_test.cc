@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/api/api_leaving.h"
 #include "tests/api/api_objects.h"
 
 namespace lanyard::api_test {
@@ -127,6 +128,31 @@ TEST_F(Stall, AMatchRequestThatThePeerMakesLate) {
   }
   EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
   EXPECT_EQ(match, MPI_REQUEST_NULL);
+}
+
+// The sender's error handler leaves a wait at the deadline, and one whose match has failed. Then it goes on.
+TEST_F(Stall, AnErrorHandlerLeavesAWait) {
+  for (const Leave how : {Leave::kByJump, Leave::kByException}) {
+    Requests halves;
+    halves.half((sends() ? out : in).data(), in.count(), 3);
+    halves.half((sends() ? out : in).data(), in.count() - (sends() ? 0 : 1), 4);  // too short
+    MPI_Request match = MPI_REQUEST_NULL, too_long = MPI_REQUEST_NULL;
+    if (sends()) {
+      ASSERT_TRUE(ok(MPIX_Imatch(halves.at(0), &match)));
+      const auto wait = [&] { return MPI_Wait(&match, MPI_STATUS_IGNORE); };
+      EXPECT_TRUE(fails(leave_call(how, wait), MPIX_ERR_STALLED, {"tag 3"}));
+    }
+    verify_that_the_sender_is_in_no_call();
+    ASSERT_TRUE(ok(MPIX_Imatch(halves.at(1), &too_long)));
+    int index = 0;
+    const auto wait = [&] { return MPI_Waitany(1, &too_long, &index, MPI_STATUS_IGNORE); };
+    EXPECT_TRUE(fails(sends() ? leave_call(how, wait) : wait(), MPI_ERR_TRUNCATE));
+    verify_that_the_sender_is_in_no_call();
+    if (!sends()) {
+      ASSERT_TRUE(ok(MPIX_Imatch(halves.at(0), &match)));
+    }
+    EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
+  }
 }
 
 // ---- Transfers

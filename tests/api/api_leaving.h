@@ -1,0 +1,61 @@
+// Error handlers that do not return: they leave the call that invokes them by longjmp() or an exception.
+#ifndef LANYARD_TESTS_API_LEAVING_H_
+#define LANYARD_TESTS_API_LEAVING_H_
+
+#include <setjmp.h>
+
+#include <functional>
+
+#include "tests/api/api_objects.h"
+
+namespace lanyard::api_test {
+
+enum class Leave { kByJump, kByException };
+
+struct Left {
+  int code;
+};
+
+// Where an error handler of MPI_COMM_WORLD goes that leave_call() sets, and what it was given.
+inline jmp_buf left_to;
+inline int left_with = MPI_SUCCESS;
+
+inline void jump_out(MPI_Comm*, int* code, ...) {
+  left_with = *code;
+  longjmp(left_to, 1);
+}
+inline void throw_out(MPI_Comm*, int* code, ...) { throw Left{*code}; }
+
+// Makes the call, which the error handler leaves. The handler's code; MPI_SUCCESS where the call has returned.
+inline int leave_call(Leave how, const std::function<int()>& call) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  MPI_Comm_create_errhandler(how == Leave::kByJump ? jump_out : throw_out, &handler);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  MPI_Errhandler_free(&handler);
+  left_with = MPI_SUCCESS;
+  try {
+    if (how == Leave::kByException || setjmp(left_to) == 0)
+      call();
+  } catch (const Left& left) {
+    left_with = left.code;
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  return left_with;
+}
+
+// For both partners: the sender, which has left calls, waits in none of them. The other asks what its program does.
+inline void verify_that_the_sender_is_in_no_call() {
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (!sends()) {
+    int nothing = 0;
+    Requests nobodys;
+    nobodys.receive(&nothing, sizeof nothing, partner(), 31'999);
+    EXPECT_TRUE(reports([&] { return MPIX_Match(nobodys.at(0), MPI_STATUS_IGNORE); }, MPIX_ERR_STALLED,
+                        {"its program is in no call of Lanyard's that waits"}));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+}  // namespace lanyard::api_test
+
+#endif  // LANYARD_TESTS_API_LEAVING_H_
