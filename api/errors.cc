@@ -39,8 +39,8 @@ int raise_without_context(int error_class, const std::string& text) {
     std::fprintf(
         stderr,
         "lanyard: rank %d: MPI_Init did not come by Lanyard, which has seen no request and no communicator since: "
-        "link Lanyard before the MPI library (as -l%s -l%s), and in a Fortran program Lanyard's Fortran "
-        "routines before both (-l%s)\n",
+        "put Lanyard before the MPI library on the program's own link line (as -l%s -l%s, and in a Fortran program "
+        "-l%s before both), not only on that of a shared library of the program's, or preload it (LD_PRELOAD)\n",
         rank, kLibrary, kMpiLibrary, kFortranLibrary);
     PMPI_Abort(MPI_COMM_WORLD, 1);
   }

@@ -117,9 +117,9 @@ const std::vector<Variable>& variables() {
   return all;
 }
 
-// What others read.
+// What the simulated provider reads (nicsim/fi).
+// clang-format off
 constexpr std::string_view kNamesOfOthers[] = {
-    // The simulated provider (nicsim/fi).
     "LANYARD_FI_CNTR_READ",
     "LANYARD_FI_DWQ_DEPTH",
     "LANYARD_FI_FLUSH_MS",
@@ -130,12 +130,12 @@ constexpr std::string_view kNamesOfOthers[] = {
     "LANYARD_FI_SHARED_DEPTH",
     "LANYARD_FI_TIES",
     "LANYARD_FI_VISIBILITY",
-    // What modules and packagers call where a library is.
-    "LANYARD_DIR",
-    "LANYARD_HOME",
-    "LANYARD_PREFIX",
-    "LANYARD_ROOT",
-    "LANYARD_VERSION",
+};
+// clang-format on
+
+// How names end by which build systems and module files say where a library is, as LANYARD_ROOT.
+constexpr std::string_view kEndingsOfOthers[] = {
+    "BIN", "DIR", "DIRS", "HOME", "INC", "INCLUDE", "LIB", "LIBRARIES", "LIBRARY", "PATH", "PREFIX", "ROOT", "VERSION",
 };
 
 // How many characters have to be put in, taken out or changed to make one of the other (Levenshtein).
@@ -176,6 +176,8 @@ Status check_names() {
 bool Settings::is_known(std::string_view name) {
   return name.starts_with("LANYARD_TEST_") ||  // the tests' own
          std::find(std::begin(kNamesOfOthers), std::end(kNamesOfOthers), name) != std::end(kNamesOfOthers) ||
+         std::any_of(std::begin(kEndingsOfOthers), std::end(kEndingsOfOthers),
+                     [&](std::string_view ending) { return name.ends_with(ending); }) ||
          std::any_of(variables().begin(), variables().end(), [&](const Variable& each) { return each.name == name; });
 }
 

@@ -36,10 +36,10 @@ struct Settings {
   uint32_t ofi_dwq_depth = 0;                      // LANYARD_OFI_DWQ_DEPTH: 1 to 65536; 0: all that there are
   std::string interface;  // LANYARD_SIM_INTERFACE: the tcp wire's IP address, or an interface; empty: choose
 
-  // kInvalidArgument names the variable, its value and what is allowed; or a variable LANYARD_* that nothing reads, and
-  // the nearest one that something does.
+  // kInvalidArgument names the variable, its value and what is allowed; or a variable LANYARD_* that is not known, and
+  // the nearest one that something reads.
   static Result<Settings> from_environment();
-  // Whether something of Lanyard's reads the variable.
+  // Whether something of Lanyard's reads the variable, or it is for others to read.
   static bool is_known(std::string_view name);
 };
 

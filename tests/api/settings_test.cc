@@ -136,7 +136,7 @@ TEST_F(SettingsTest, AVariableThatNothingReadsIsAMistake) {
   const std::pair<const char*, const char*> mistakes[] = {
       {"LANYARD_DEADLINE", "LANYARD_DEADLINE_S"}, {"LANYARD_DEADLINE_MS", "LANYARD_DEADLINE_S"},
       {"LANYARD_STRATGEY", "LANYARD_STRATEGY"},   {"LANYARD_SIM_DEPTH", "LANYARD_SIM_DWQ_DEPTH"},
-      {"LANYARD_FI_POLL", "LANYARD_FI_POOL"},
+      {"LANYARD_FI_POLL", "LANYARD_FI_POOL"},     {"LANYARD_SIM_WIRES", "LANYARD_SIM_WIRE"},
   };
   for (const auto& [name, meant] : mistakes) {
     EXPECT_FALSE(Settings::is_known(name));
@@ -151,8 +151,12 @@ TEST_F(SettingsTest, AVariableThatNothingReadsIsAMistake) {
 }
 
 TEST_F(SettingsTest, VariablesOfOthersAreNotLookedAt) {
-  for (const char* name : {"LANYARD", "LANYARDS_DEADLINE", "MY_LANYARD_DEADLINE", "lanyard_deadline", "LANYARD_ROOT",
-                           "LANYARD_TEST_PATIENCE_S"}) {
+  for (const char* name :
+       {"LANYARD", "LANYARDS_DEADLINE", "MY_LANYARD_DEADLINE", "lanyard_deadline", "LANYARD_TEST_PATIENCE_S",
+        // Of build systems and module files.
+        "LANYARD_DIR", "LANYARD_ROOT", "LANYARD_HOME", "LANYARD_PREFIX", "LANYARD_VERSION", "LANYARD_LIB",
+        "LANYARD_LIBDIR", "LANYARD_LIBRARY", "LANYARD_MPICH_LIBRARY", "LANYARD_LIBRARIES", "LANYARD_INC",
+        "LANYARD_INCLUDE", "LANYARD_INCLUDE_DIR", "LANYARD_INCLUDE_DIRS", "LANYARD_BIN", "LANYARD_LIBRARY_PATH"}) {
     const bool was_set = getenv(name) != nullptr;
     if (!was_set)
       setenv(name, "3", 1);
