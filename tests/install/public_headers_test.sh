@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Each public header compiles alone and without a warning, in every language it promises, by every compiler that is
-# there, above each MPI; and so does a program that uses them, whose templates are then compiled too.
+# there, above each MPI; and so does a program that uses them, whose templates are then compiled too. C++ headers do so
+# without exceptions, too.
 #
 #   public_headers_test.sh PROGRAM.cc HEADER...
 #
@@ -8,7 +9,7 @@
 set -uo pipefail
 program=$1
 shift
-warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-qual -Werror)
 compiled=0 failed=0
 
 # The folders of an MPI's headers, as its compiler's wrapper names them.
@@ -19,13 +20,15 @@ folders() {
   esac | tr ' ' '\n' | sed -n 's/^-I//p; /^\//p'
 }
 
-# compiles COMPILER LANGUAGE STANDARD FILE: FILE by itself above $mpi.
+# compiles COMPILER LANGUAGE STANDARD FILE OPTION...: FILE by itself above $mpi.
 compiles() {
-  local options=(-x "$2" "-std=$3" "${warnings[@]}" -I "$include")
+  local options=(-x "$2" "-std=$3" "${warnings[@]}" -I "$include" "${@:5}")
+  [[ $2 == c ]] || options+=(-Wold-style-cast)
+  [[ $1 != g++* ]] || options+=(-Wuseless-cast)
   for folder in $folders; do options+=(-isystem "$folder"); done
   compiled=$((compiled + 1))
   # Optimised: some warnings are found on the way.
-  "$1" "${options[@]}" -O1 -c -o /dev/null "$4" || { echo "FAILED: $1 $mpi $3 ${4##*/}"; failed=$((failed + 1)); }
+  "$1" "${options[@]}" -O1 -c -o /dev/null "$4" || { echo "FAILED: $1 $mpi $3 ${4##*/} ${*:5}"; failed=$((failed + 1)); }
 }
 
 scratch=$(mktemp -d "${TEST_TMPDIR:-/tmp}/public_headers.XXXXXX")
@@ -48,6 +51,7 @@ for mpi in openmpi mpich; do
     done
     for standard in c++17 c++20; do
       for source in "$scratch"/*.cc "$program"; do compiles "$cxx" c++ "$standard" "$source"; done
+      for source in "$scratch"/*.hpp.cc; do compiles "$cxx" c++ "$standard" "$source" -fno-exceptions; done
     done
   done
 done

@@ -71,7 +71,7 @@ extern "C" {
  *   LANYARD_ERR_BUSY: a queue uses the stream (free); or a kernel called (synchronize, free).
  *   MPI_ERR_OTHER: MPI_Finalize has halted the stream with work left (synchronize, free). */
 typedef struct lanyard_host_stream* Lanyard_Host_stream;
-#define LANYARD_HOST_STREAM_NULL ((Lanyard_Host_stream)0)
+#define LANYARD_HOST_STREAM_NULL LANYARD_NULL(Lanyard_Host_stream)
 int Lanyard_Host_stream_create(Lanyard_Host_stream* stream);
 int Lanyard_Host_stream_launch(Lanyard_Host_stream stream, void (*kernel)(void* argument), void* argument);
 int Lanyard_Host_stream_synchronize(Lanyard_Host_stream stream);
@@ -98,7 +98,7 @@ int Lanyard_Host_stream_free(Lanyard_Host_stream* stream);
  *     LANYARD_* is wrong on any rank.
  *   LANYARD_ERR_FAILED: the GPU's driver reports an error. */
 typedef struct lanyard_queue* Lanyard_Queue;
-#define LANYARD_QUEUE_NULL ((Lanyard_Queue)0)
+#define LANYARD_QUEUE_NULL LANYARD_NULL(Lanyard_Queue)
 typedef enum Lanyard_Queue_type {
   LANYARD_QUEUE_HOST = 1, /* stream_address: Lanyard_Host_stream * */
   LANYARD_QUEUE_CUDA = 2, /* stream_address: cudaStream_t * */

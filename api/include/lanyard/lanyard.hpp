@@ -15,7 +15,8 @@
 //     queue.synchronize();
 //
 // Errors. A function that can fail takes an OnError last: left out, it throws Error; a std::error_code there is set (or
-// cleared) instead, and nothing is thrown but where memory runs out. A call that fails has changed nothing. The C calls
+// cleared) instead, and nothing is thrown but where memory runs out. Compiled without exceptions a function without a
+// std::error_code says the error on stderr and calls abort(). A call that fails has changed nothing. The C calls
 // invoke the error handler of the communicator first, and MPI's default one ends the program: nothing is thrown or
 // returned before MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN). Calls without a request use that of
 // MPI_COMM_WORLD; communicators made from another begin with its handler. A handler of yours must not throw.

@@ -26,6 +26,15 @@
 #define LANYARD_ON_DEVICE 0
 #endif
 
+/* A pointer of this type: from another or from a number; or null. */
+#ifdef __cplusplus
+#define LANYARD_CAST(type, address) (reinterpret_cast<type>(address))
+#define LANYARD_NULL(type) (static_cast<type>(nullptr))
+#else
+#define LANYARD_CAST(type, address) ((type)(address))
+#define LANYARD_NULL(type) ((type)0)
+#endif
+
 /* How a start is rung: decided by the card when the set is made. */
 enum { LANYARD_STORE_ONE, LANYARD_ADD_ONE, LANYARD_STORE_SUM };
 
@@ -49,38 +58,38 @@ typedef struct Lanyard_Device_requests {
 } Lanyard_Device_requests;
 
 LANYARD_DEVICE_FUNCTION const Lanyard_Device_bell* lanyard_bells(const Lanyard_Device_requests* set) {
-  return (const Lanyard_Device_bell*)(set + 1);
+  return LANYARD_CAST(const Lanyard_Device_bell*, set + 1);
 }
 LANYARD_DEVICE_FUNCTION const Lanyard_Device_completion* lanyard_completions(const Lanyard_Device_requests* set) {
-  return (const Lanyard_Device_completion*)(lanyard_bells(set) + set->bells);
+  return LANYARD_CAST(const Lanyard_Device_completion*, lanyard_bells(set) + set->bells);
 }
 
 LANYARD_DEVICE_FUNCTION uint64_t lanyard_load(uint64_t word) {
 #if LANYARD_ON_DEVICE && defined(__HIP__)
-  return __hip_atomic_load((const uint64_t*)word, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+  return __hip_atomic_load(LANYARD_CAST(const uint64_t*, word), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 #elif LANYARD_ON_DEVICE
-  return *(const volatile uint64_t*)word;
+  return *LANYARD_CAST(const volatile uint64_t*, word);
 #else
-  return __atomic_load_n((const uint64_t*)(uintptr_t)word, __ATOMIC_ACQUIRE);
+  return __atomic_load_n(LANYARD_CAST(const uint64_t*, word), __ATOMIC_ACQUIRE);
 #endif
 }
 
 LANYARD_DEVICE_FUNCTION void lanyard_store(uint64_t word, uint64_t value) {
 #if LANYARD_ON_DEVICE
-  *(volatile uint64_t*)word = value;
+  *LANYARD_CAST(volatile uint64_t*, word) = value;
 #else
-  __atomic_store_n((uint64_t*)(uintptr_t)word, value, __ATOMIC_RELEASE);
+  __atomic_store_n(LANYARD_CAST(uint64_t*, word), value, __ATOMIC_RELEASE);
 #endif
 }
 
 /* Indivisible to this device, which alone adds to the word. A bus without atomics grants no more on CUDA's devices. */
 LANYARD_DEVICE_FUNCTION void lanyard_add(uint64_t word) {
 #if LANYARD_ON_DEVICE && defined(__HIP__)
-  atomicAdd_system((unsigned long long*)word, 1ull);
+  atomicAdd_system(LANYARD_CAST(unsigned long long*, word), 1ull);
 #elif LANYARD_ON_DEVICE
-  atomicAdd((unsigned long long*)word, 1ull);
+  atomicAdd(LANYARD_CAST(unsigned long long*, word), 1ull);
 #else
-  __atomic_fetch_add((uint64_t*)(uintptr_t)word, 1, __ATOMIC_RELEASE);
+  __atomic_fetch_add(LANYARD_CAST(uint64_t*, word), 1, __ATOMIC_RELEASE);
 #endif
 }
 
@@ -112,7 +121,7 @@ LANYARD_DEVICE_FUNCTION void Lanyard_Device_startall(const Lanyard_Device_reques
     else
       lanyard_store(bell.word, sum);
     if (bell.how == LANYARD_STORE_SUM)
-      *(uint64_t*)bell.sum = sum;
+      *LANYARD_CAST(uint64_t*, bell.sum) = sum;
   }
 }
 
@@ -147,7 +156,7 @@ LANYARD_DEVICE_FUNCTION void lanyard_count_on(const Lanyard_Device_requests* set
 #endif
   for (uint64_t i = 0; i < set->completions; ++i) {
     const Lanyard_Device_completion completion = lanyard_completions(set)[i];
-    *(uint64_t*)completion.count = lanyard_load(completion.count) + 1;
+    *LANYARD_CAST(uint64_t*, completion.count) = lanyard_load(completion.count) + 1;
   }
 }
 

@@ -5,6 +5,8 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <system_error>
 
@@ -59,7 +61,21 @@ class Error : public std::system_error {
   int class_;
 };
 
-// How a call tells of errors: by throwing Error, or in a std::error_code. Converted from one, to be passed only.
+namespace detail {
+
+[[noreturn]] inline void raise(const Error& error) {
+#ifdef __cpp_exceptions
+  throw error;
+#else
+  std::fprintf(stderr, "%s\n", error.what());
+  std::abort();
+#endif
+}
+
+}  // namespace detail
+
+// How a call tells of errors: by throwing Error, or in a std::error_code. Converted from one, to be passed only. A
+// program that is compiled without exceptions is aborted where Error would be thrown, and stderr has the text.
 class OnError {
  public:
   OnError() = default;
@@ -68,7 +84,7 @@ class OnError {
     if (code_ != nullptr)
       code_->assign(code, mpi_category());
     else if (code != MPI_SUCCESS)
-      throw Error(code);
+      detail::raise(Error(code));
   }
 
  private:
