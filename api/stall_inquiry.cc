@@ -49,8 +49,9 @@ bool StallInquiry::finished() {
     lines_.push_back(context_.plane().why_lost(rank));
     waiting_.reset();
   } else if (Clock::now() - since_ > kAnswerTime) {
-    lines_.push_back(name(rank) + " has not answered for " + std::to_string(kAnswerTime.count()) +
-                     " ms: its process is stopped, or its network card is not served");
+    lines_.push_back(
+        name(rank) + " has not answered for " + std::to_string(kAnswerTime.count()) +
+        " ms: its process is stopped, its network card is not served, or one of the two cannot reach the other");
     waiting_.reset();
   }
   return !waiting_;

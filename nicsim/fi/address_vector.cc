@@ -61,7 +61,8 @@ int insert(struct fid_av* fid, const void* addresses, size_t count, fi_addr_t* p
     inserted += place != FI_ADDR_NOTAVAIL;
   }
   if (count > 1)
-    vector->domain().peers().complete_if_whole(2);
+    if (const Status whole = vector->domain().peers().complete_if_whole(2); !whole.ok())
+      return error_of(whole, FI_LOG_AV);
   return inserted;
 }
 

@@ -56,7 +56,7 @@ class LateWire::LateSink final : public Sink {
   void ack_arrived(const Packet& packet) override { sink_.ack_arrived(packet); }
   void pull_arrived(const Packet& packet, const std::byte* loan) override { sink_.pull_arrived(packet, loan); }
   void pull_refused(const Packet& packet) override { sink_.pull_refused(packet); }
-  void peer_lost(uint32_t peer) override { sink_.peer_lost(peer); }
+  void peer_lost(uint32_t peer, const std::string& why) override { sink_.peer_lost(peer, why); }
 
  private:
   static bool is_marked(const Packet& packet) { return (packet.offset & kDeliveryMark) != 0; }

@@ -27,13 +27,11 @@ Status PeerTable::complete() {
   return complete_locked();
 }
 
-void PeerTable::complete_if_whole(size_t nics) {
+Status PeerTable::complete_if_whole(size_t nics) {
   if (complete_.load(std::memory_order_acquire))
-    return;
+    return {};
   const std::lock_guard lock(mutex_);
-  // Whoever needs the table hears of what is wrong with it.
-  if (self_ != UINT32_MAX && peers_.size() >= nics)
-    static_cast<void>(complete_locked().ok());
+  return self_ != UINT32_MAX && peers_.size() >= nics ? complete_locked() : Status();
 }
 
 Status PeerTable::complete_locked() {

@@ -30,7 +30,7 @@ class PeerTable {
   // Completes the table. kInvalidState where the own address is missing; errors as Nic::set_peers.
   Status complete();
   // The same, where the own address is there and so are at least `nics`.
-  void complete_if_whole(size_t nics);
+  Status complete_if_whole(size_t nics);
   // The own place. Requires a complete table.
   uint32_t self() const { return self_; }
 

@@ -82,10 +82,11 @@ void ThreadedNic::pull_refused(const Packet& packet) {
     mover_->pull_refused(packet);
 }
 
-void ThreadedNic::peer_lost(uint32_t peer) {
+void ThreadedNic::peer_lost(uint32_t peer, const std::string& why) {
   if (mover_ != nullptr)
     mover_->peer_lost(peer);
   // Whoever sees an operation fail for this sees the cause.
+  why_lost_[peer] = why;
   lost_[peer].store(true, std::memory_order_release);
   lost_count_.fetch_add(1, std::memory_order_release);
   model_.lose_peer(peer);

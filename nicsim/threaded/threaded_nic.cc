@@ -2,7 +2,6 @@
 
 #include <string>
 
-
 namespace lanyard::nicsim {
 
 using nic::CounterId;
@@ -77,6 +76,7 @@ Status ThreadedNic::set_peers(std::span<const nic::Address> peers, uint32_t self
     mover_->set_peers(std::move(share_host));
   }
   lost_ = std::make_unique<std::atomic<bool>[]>(peers.size());
+  why_lost_.resize(peers.size());
   peer_count_.store(static_cast<uint32_t>(peers.size()));
   return {};
 }

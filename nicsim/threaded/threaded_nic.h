@@ -90,6 +90,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   bool is_lost(uint32_t peer) const override {
     return peer < peer_count_.load(std::memory_order_acquire) && lost_[peer].load(std::memory_order_acquire);
   }
+  std::string why_lost(uint32_t peer) const override { return why_lost_[peer]; }
   uint64_t failures() const override { return failures_.load(std::memory_order_acquire); }
 
  private:
@@ -180,7 +181,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   void ack_arrived(const Packet& packet) override LANYARD_REQUIRES(right_);
   void pull_arrived(const Packet& packet, const std::byte* loan) override LANYARD_REQUIRES(right_);
   void pull_refused(const Packet& packet) override LANYARD_REQUIRES(right_);
-  void peer_lost(uint32_t peer) override LANYARD_REQUIRES(right_);
+  void peer_lost(uint32_t peer, const std::string& why) override LANYARD_REQUIRES(right_);
   void transmit(uint32_t peer, const Packet& packet, const std::byte* payload) override LANYARD_REQUIRES(right_);
   void not_sent(uint32_t peer, const Packet& packet, Code code) override LANYARD_REQUIRES(right_);
   void moved(const Packet& packet, Code code) override LANYARD_REQUIRES(right_);
@@ -200,6 +201,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   std::atomic<uint64_t> activity_{0};  // grows whenever a driver did something
   std::atomic<uint32_t> peer_count_{0};
   std::unique_ptr<std::atomic<bool>[]> lost_;  // by rank; there once peer_count_ is
+  std::vector<std::string> why_lost_;          // likewise; written once, before lost_
   std::atomic<uint64_t> lost_count_{0};
   uint32_t self_ = 0;
 

@@ -20,24 +20,26 @@ void ShmPeers::set(const std::vector<ShmAddress>& addresses, uint32_t self) {
 bool ShmPeers::connect(uint32_t rank) {
   ShmPeer& peer = peers_[rank];
   Result<PeerSegment> segment = PeerSegment::open(peer.address);
-  if (segment.ok()) {
-    Result<InboxPort> port = InboxPort::attach(segment.value().base(), segment.value().bytes(), peer.address.nonce);
-    if (port.ok()) {
-      peer.segment = std::move(segment.value());
-      peer.port = port.value();
-      uint64_t nonce = 0;
-      peer.cma = use_cma_ && (peer.segment.same_process() ||
-                              (read_remote(peer.address.pid, peer.address.base + offsetof(InboxHeader, nonce),
-                                           reinterpret_cast<std::byte*>(&nonce), sizeof nonce) == RemoteCopy::kDone &&
-                               nonce == peer.address.nonce));
-      peer.pushes = use_cma_;
-      peer.state = ShmPeer::State::kOpen;
-      watch_from_now_on();
-      return true;
-    }
+  if (!segment.ok()) {
+    end(rank, segment.status().message());
+    return false;
   }
-  end(rank);
-  return false;
+  Result<InboxPort> port = InboxPort::attach(segment.value().base(), segment.value().bytes(), peer.address.nonce);
+  if (!port.ok()) {
+    end(rank, nic::kCannotBeReached + port.status().message());
+    return false;
+  }
+  peer.segment = std::move(segment.value());
+  peer.port = port.value();
+  uint64_t nonce = 0;
+  peer.cma = use_cma_ && (peer.segment.same_process() ||
+                          (read_remote(peer.address.pid, peer.address.base + offsetof(InboxHeader, nonce),
+                                       reinterpret_cast<std::byte*>(&nonce), sizeof nonce) == RemoteCopy::kDone &&
+                           nonce == peer.address.nonce));
+  peer.pushes = use_cma_;
+  peer.state = ShmPeer::State::kOpen;
+  watch_from_now_on();
+  return true;
 }
 
 // Whoever sleeps without a limit is to look after the peers instead.
@@ -69,7 +71,7 @@ bool ShmPeers::push_or_await(uint32_t rank, const Packet& packet, const Frame& f
     if (tries == kMaxTries) {
       peer.awaiting = true;
       if (peer.state == ShmPeer::State::kOpen)
-        end(rank);
+        end(rank, nic::kCannotBeReached + std::string("something else has written into its inbox"));
       return false;
     }
   }
@@ -102,11 +104,12 @@ void ShmPeers::look_after() {
   for (uint32_t rank = 0; rank < size(); ++rank) {
     const ShmPeer& peer = peers_[rank];
     if (peer.state == ShmPeer::State::kOpen && (peer.port.closed() || peer.segment.process_ended()))
-      end(rank);
+      end(rank, nic::kHasEnded);
   }
 }
 
-void ShmPeers::end(uint32_t rank) {
+void ShmPeers::end(uint32_t rank, std::string why) {
+  peers_[rank].why_ended = std::move(why);
   peers_[rank].state = ShmPeer::State::kEnded;
   ended_.push_back(rank);
 }

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@ namespace lanyard::nicsim {
 
 struct ShmPeer {
   enum class State { kNew, kOpen, kEnded, kLost } state = State::kNew;
+  std::string why_ended;  // as nic::Nic::why_lost()
   ShmAddress address;
   PeerSegment segment;
   InboxPort port;
@@ -75,7 +77,7 @@ class ShmPeers {
  private:
   bool connect(uint32_t rank);
   void watch_from_now_on();
-  void end(uint32_t rank);
+  void end(uint32_t rank, std::string why);
 
   const bool use_cma_;
   Bell& bell_;

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <string>
 
 namespace lanyard::nicsim {
 
@@ -39,9 +39,22 @@ uint64_t host_identity() {
   return hash(text, static_cast<size_t>(bytes));
 }
 
-uint64_t pid_namespace() {
+constexpr const char* kTcpDoes = "; LANYARD_SIM_WIRE=tcp on all ranks does without";
+
+// 0: the system does not say.
+ino_t namespace_of_this_process(const char* path) {
   struct stat info {};
-  return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+  return ::stat(path, &info) == 0 ? info.st_ino : 0;
+}
+
+// Of a peer that lives.
+Status unreachable(const std::string& what, int error) {
+  std::string text = nic::kCannotBeReached + what + ": " + std::strerror(error);
+  if (error == EMFILE)
+    text += " (ulimit -n)";
+  else if (error == EACCES || error == EPERM || error == ENOENT)
+    text += kTcpDoes;
+  return {Code::kFailed, std::move(text)};
 }
 
 RemoteCopy copy_remote(decltype(::process_vm_readv)& call, pid_t pid, std::byte* here, uint64_t there, size_t bytes) {
@@ -106,7 +119,8 @@ Result<OwnSegment> OwnSegment::create(size_t bytes) {
   address.pid = ::getpid();
   address.fd = fd;
   address.host = host_identity();
-  address.pid_namespace = pid_namespace();
+  address.pid_namespace = namespace_of_this_process("/proc/self/ns/pid");
+  address.user_namespace = static_cast<uint32_t>(namespace_of_this_process("/proc/self/ns/user"));
   address.base = reinterpret_cast<uint64_t>(segment.mapping.base());
   address.bytes = bytes;
   if (::getrandom(&address.nonce, sizeof address.nonce, 0) != sizeof address.nonce)
@@ -115,28 +129,30 @@ Result<OwnSegment> OwnSegment::create(size_t bytes) {
 }
 
 Result<PeerSegment> PeerSegment::open(const ShmAddress& address) {
+  const Status has_ended(Code::kNotFound, nic::kHasEnded);
   PeerSegment segment;
   segment.pid_ = address.pid;
   segment.same_process_ = address.pid == ::getpid();
   // First a hold on the process, then its file: if the file is the right one, so is the process.
   if (!segment.same_process_)
     segment.pidfd_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, address.pid, 0)));
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", address.pid, address.fd);
-  const FileDescriptor file(::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const std::string folder = "/proc/" + std::to_string(address.pid) + "/fd";
+  const std::string path = folder + "/" + std::to_string(address.fd);
+  const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) {
-    if (errno == ENOENT || errno == ESRCH)
-      return Status(Code::kNotFound, "the peer has gone");
-    return system_failure(path);
+    const int error = errno;
+    // A process that lives has closed the file where its others can be seen.
+    const bool closed = error == ENOENT && ::access(folder.c_str(), F_OK) == 0;
+    return closed || segment.process_ended() ? has_ended : unreachable("open " + path, error);
   }
   struct stat info {};
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
   if (::fstat(file.get(), &info) != 0 || seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
       static_cast<uint64_t>(info.st_size) != address.bytes)
-    return Status(Code::kNotFound, "the peer has gone and its numbers name something else");
+    return has_ended;  // and its numbers name something else
   Result<Mapping> mapping = Mapping::map(file.get(), address.bytes);
   if (!mapping.ok())
-    return mapping.status();
+    return Status(Code::kFailed, nic::kCannotBeReached + mapping.status().message());
   segment.mapping_ = std::move(mapping.value());
   return segment;
 }

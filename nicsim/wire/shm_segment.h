@@ -2,8 +2,8 @@
 // memory, read and write its memory, see it die.
 //
 // A segment is a memfd: it has no name that could be left behind, and goes with the last process
-// that maps it. Peers reach it through /proc/PID/fd/FD, which needs the same user and the same pid
-// namespace; a random nonce tells a segment from another one that got the same numbers later.
+// that maps it. Peers reach it through /proc/PID/fd/FD, which needs the same user, and the same pid and
+// user namespaces; a random nonce tells a segment from another one that got the same numbers later.
 #ifndef LANYARD_NICSIM_WIRE_SHM_SEGMENT_H_
 #define LANYARD_NICSIM_WIRE_SHM_SEGMENT_H_
 
@@ -43,9 +43,9 @@ struct ShmAddress : PlainAddress<ShmAddress> {
   uint32_t tag = 0x314d4853;  // "SHM1"
   int32_t pid = 0;
   int32_t fd = -1;
-  uint32_t unused = 0;
-  uint64_t host = 0;           // from the kernel's boot id: one running kernel
-  uint64_t pid_namespace = 0;  // pids mean something within it only
+  uint32_t user_namespace = 0;  // files of processes in another one cannot be opened, in one direction or both
+  uint64_t host = 0;            // from the kernel's boot id: one running kernel
+  uint64_t pid_namespace = 0;   // pids mean something within it only; 0: there is no /proc
   uint64_t nonce = 0;
   uint64_t base = 0;  // of the segment in its owner's memory
   uint64_t bytes = 0;
@@ -105,8 +105,8 @@ struct OwnSegment {
 class PeerSegment {
  public:
   PeerSegment() = default;
-  // kNotFound where the peer has gone, kFailed where the system refuses; the nonce remains to be
-  // checked by whoever knows the contents.
+  // kNotFound where the peer has gone, kFailed where it lives and cannot be reached; the message is as of
+  // nic::Nic::why_lost(). The nonce remains to be checked by whoever knows the contents.
   static Result<PeerSegment> open(const ShmAddress& address);
 
   void* base() const { return mapping_.base(); }

@@ -50,11 +50,16 @@ Status ShmWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
     if (!decoded)
       return {Code::kInvalidArgument,
               peer_name(rank) + " has no shared-memory wire: set " + "LANYARD_SIM_WIRE to the same value on all ranks"};
+    if (peers.size() > 1 && decoded->pid_namespace == 0)
+      return {Code::kInvalidArgument, peer_name(rank) +
+                                          " has no /proc, through which shared memory is reached: mount it, or set "
+                                          "LANYARD_SIM_WIRE=tcp on all ranks"};
     if (decoded->host != segment_.address.host)
       return {Code::kInvalidArgument, peer_name(rank) + " is on another host: set LANYARD_SIM_WIRE=tcp on all ranks"};
-    if (decoded->pid_namespace != segment_.address.pid_namespace)
-      return {Code::kInvalidArgument,
-              peer_name(rank) + " is in another container (pid namespace): set LANYARD_SIM_WIRE=tcp on all ranks"};
+    const bool pids = decoded->pid_namespace == segment_.address.pid_namespace;
+    if (!pids || decoded->user_namespace != segment_.address.user_namespace)
+      return {Code::kInvalidArgument, peer_name(rank) + " is in another container (" + (pids ? "user" : "pid") +
+                                          " namespace): set LANYARD_SIM_WIRE=tcp on all ranks"};
     table.push_back(*decoded);
   }
   peers_.set(table, self);
@@ -186,7 +191,7 @@ size_t ShmWire::report_ended(Sink& sink) {
     peers_.lose(rank);
     offers_.lose(rank);
     pulls_.lose(rank, sink);
-    sink.peer_lost(rank);
+    sink.peer_lost(rank, peers_[rank].why_ended);
   }
   return ended.size();
 }

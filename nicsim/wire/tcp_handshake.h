@@ -44,6 +44,8 @@ using TcpChallenge = std::array<std::byte, 16>;
 using TcpProof = std::array<std::byte, 32>;
 
 inline constexpr std::byte kTcpWelcome{0x57};
+// Later, before the listener closes a connection of a peer that lives for all it knows, and that it cannot reach.
+inline constexpr std::byte kTcpUnreachable{0x55};
 
 struct TcpHello {
   static constexpr uint32_t kMagic = 0x484e4c54;  // "TLNH"

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "nicsim/wire/tcp_handshake.h"
 #include "nicsim/wire/wire.h"
@@ -42,6 +43,15 @@ inline void set_tcp_options(boost::asio::ip::tcp::socket& socket) {
   set(TCP_USER_TIMEOUT, 30'000);  // ms
 }
 
+// What is to be said of a peer whose connection has broken, by nic::Nic::why_lost(): the system of a process that ends
+// closes its connections.
+inline std::string why_broken(boost::system::error_code error) {
+  namespace errors = boost::asio::error;
+  const bool closed =
+      !error || error == errors::eof || error == errors::connection_reset || error == errors::broken_pipe;
+  return closed ? nic::kHasEnded : nic::kCannotBeReached + ("its connection broke: " + error.message());
+}
+
 class TcpHub {
  public:
   virtual ~TcpHub() = default;
@@ -60,9 +70,9 @@ class TcpHub {
 
   // A peer says what became of this NIC's operation.
   virtual void acknowledged(uint32_t rank, uint32_t token) = 0;
-  // A peer's link to us has ended (in) or ours to it (out); the link is closed.
-  virtual void in_ended(uint32_t rank) = 0;
-  virtual void out_ended(uint32_t rank) = 0;
+  // A peer's link to us has ended (in) or ours to it (out); the link is closed. `why`: as nic::Nic::why_lost().
+  virtual void in_ended(uint32_t rank, const std::string& why) = 0;
+  virtual void out_ended(uint32_t rank, const std::string& why) = 0;
 
   // Handlers that will run without a descriptor's becoming ready, so that sleepers look for them.
   virtual void handler_queued() = 0;

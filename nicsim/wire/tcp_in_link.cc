@@ -103,13 +103,17 @@ bool TcpInLink::read_turn() {
       give_up_unmapped();
       continue;
     }
-    if (error || bytes == 0)
+    if (error || bytes == 0) {
+      why_ended_ = why_broken(error);
       return false;
+    }
     hub_.take(bytes);
     bytes_read_ += bytes;
     turn -= bytes;
-    if (!parse())
+    if (!parse()) {
+      why_ended_ = nic::kCannotBeReached + std::string("it sends what makes no sense");
       return false;
+    }
     if (!open())
       return true;
   }
@@ -227,9 +231,14 @@ void TcpInLink::end() {
     return;
   close();
   if (admitted_)
-    hub_.in_ended(rank_);
+    hub_.in_ended(rank_, why_ended_);
   else
     hub_.stranger_ended(*this);
+}
+
+void TcpInLink::say_unreachable() {
+  error_code ignored;
+  socket_.write_some(asio::buffer(&kTcpUnreachable, 1), ignored);
 }
 
 void TcpInLink::close() {

@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "nicsim/wire/fd_nap.h"
@@ -21,6 +22,8 @@ class TcpInLink : public std::enable_shared_from_this<TcpInLink> {
   void start();
   // Abandons the write that was under way.
   void close();
+  // Before that: tells the peer that it is given up though it may live.
+  void say_unreachable();
   bool open() const { return phase_ != Phase::kClosed; }
   // As Wire::give_up_stalled(), of the write that is under way.
   void give_up_stalled(uint64_t key, Sink& sink);
@@ -47,6 +50,7 @@ class TcpInLink : public std::enable_shared_from_this<TcpInLink> {
   TcpHub& hub_;
   FdNap& nap_;
   boost::asio::ip::tcp::socket socket_;
+  std::string why_ended_ = nic::kHasEnded;  // as nic::Nic::why_lost()
   enum class Phase { kHello, kProof, kPackets, kClosed } phase_ = Phase::kHello;
   bool admitted_ = false;
 

@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <span>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -60,8 +61,8 @@ void TcpOutLink::attempt() {
   ++attempt_;
   error_code error;
   socket_.open(endpoint_.protocol(), error);
-  if (error)
-    return try_again();  // descriptors may be short just now
+  if (error)  // descriptors may be short just now
+    return try_again(nic::kCannotBeReached + ("socket: " + error.message()));
   set_tcp_options(socket_);
   set_timer(give_up_at_, &TcpOutLink::connecting_takes_too_long);
   socket_.async_connect(endpoint_, [self = shared_from_this(), attempt = attempt_](error_code result) {
@@ -84,7 +85,15 @@ void TcpOutLink::set_timer(Clock::time_point when, void (TcpOutLink::*then)()) {
 // Once it is connected the system finds out whether the peer lives: it may well be busy elsewhere for longer.
 void TcpOutLink::connecting_takes_too_long() {
   if (state_ == State::kConnecting)
-    fail();
+    fail(failure_.empty() ? why_not("it has not taken the connection in time") : failure_);
+}
+
+// What is to be said of a peer that was never reached.
+std::string TcpOutLink::why_not(const std::string& what) const {
+  std::ostringstream text;
+  text << nic::kCannotBeReached << "connect to " << endpoint_ << ": " << what
+       << "; if it runs, set LANYARD_SIM_INTERFACE to a network interface over which all ranks reach each other";
+  return text.str();
 }
 
 void TcpOutLink::connected(error_code error) {
@@ -92,14 +101,14 @@ void TcpOutLink::connected(error_code error) {
   if (!error)
     socket_.non_blocking(true, error);
   if (error)
-    return fail();
+    return fail(why_not(error.message()));
   nap_.change(socket_.native_handle(), FdNap::Watch::kRead);
   state_ = State::kGreeting;
   heard_ = 0;
   meeting_.source_challenge = new_challenge();
   const TcpHello hello{.source = meeting_.source, .challenge = meeting_.source_challenge};
   if (!say(&hello, sizeof hello))
-    return try_again();
+    return try_again(why_not("the connection broke at once"));
   watch();
 }
 
@@ -123,8 +132,10 @@ void TcpOutLink::readable(error_code error) {
   std::byte byte{};
   if (!error)
     socket_.read_some(asio::buffer(&byte, 1), error);
+  if (!error && byte == kTcpUnreachable)
+    return fail("cannot reach this process");
   if (error != asio::error::would_block)
-    return fail();
+    return fail(why_broken(error));
   watch();
 }
 
@@ -138,10 +149,10 @@ void TcpOutLink::greet() {
   if (error == asio::error::would_block)
     return watch();
   if (error || bytes == 0)
-    return try_again();
+    return try_again(why_not("the greeting was not answered"));
   if (proven) {
     if (welcome != kTcpWelcome)
-      return fail();
+      return fail(why_not("somebody else listens there"));
     state_ = State::kOpen;
     watch();
     return flush();
@@ -151,17 +162,18 @@ void TcpOutLink::greet() {
     return watch();
   meeting_.target_challenge = answer_.challenge;
   if (!is_same(answer_.proof, prove(hub_.secret(), TcpRole::kListener, meeting_)))
-    return fail();  // somebody else listens there
+    return fail(why_not("somebody else listens there"));
   const TcpProof proof = prove(hub_.secret(), TcpRole::kConnector, meeting_);
   if (!say(proof.data(), proof.size()))
-    return try_again();
+    return try_again(why_not("the connection broke at once"));
   state_ = State::kProven;
   watch();
 }
 
-void TcpOutLink::try_again() {
+void TcpOutLink::try_again(std::string why) {
   if (Clock::now() >= give_up_at_)
-    return fail_later();
+    return fail_later(std::move(why));
+  failure_ = std::move(why);
   state_ = State::kConnecting;
   ++attempt_;
   error_code ignored;
@@ -195,7 +207,7 @@ void TcpOutLink::flush() {
   error_code error;
   const size_t sent = socket_.write_some(std::span(buffers.data(), count), error);
   if (error && error != asio::error::would_block)
-    return fail_later();
+    return fail_later(why_broken(error));
   written(sent);
   if (!items_.empty())
     write_when_ready();
@@ -281,7 +293,7 @@ void TcpOutLink::write_when_ready() {
     if (attempt != self->attempt_)
       return;
     if (error)
-      return self->fail();
+      return self->fail(why_broken(error));
     self->nap_.change(self->socket_.native_handle(), FdNap::Watch::kRead);
     self->state_ = State::kOpen;
     self->flush();
@@ -291,19 +303,19 @@ void TcpOutLink::write_when_ready() {
 // ---- The end
 
 // From inside poll(), which this may not be.
-void TcpOutLink::fail_later() {
+void TcpOutLink::fail_later(std::string why) {
   hub_.handler_queued();
-  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+  asio::post(socket_.get_executor(), [self = shared_from_this(), why = std::move(why)] {
     self->hub_.handler_ran();
-    self->fail();
+    self->fail(why);
   });
 }
 
-void TcpOutLink::fail() {
+void TcpOutLink::fail(const std::string& why) {
   if (state_ == State::kClosed)
     return;
   close();
-  hub_.out_ended(meeting_.target);
+  hub_.out_ended(meeting_.target, why);
 }
 
 void TcpOutLink::close() {

@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <memory>
+#include <string>
 
 #include "nicsim/wire/fd_nap.h"
 #include "nicsim/wire/fifo.h"
@@ -60,20 +61,22 @@ class TcpOutLink : public std::enable_shared_from_this<TcpOutLink> {
   void watch();
   void readable(boost::system::error_code error);
   void greet();
-  void try_again();
+  std::string why_not(const std::string& what) const;
+  void try_again(std::string why);
   bool say(const void* data, size_t bytes);
 
   size_t gather(Buffers& buffers, uint64_t& bytes);
   void written(uint64_t bytes);
   void write_when_ready();
-  void fail_later();
-  void fail();
+  void fail_later(std::string why);
+  void fail(const std::string& why);
 
   TcpHub& hub_;
   FdNap& nap_;
   const boost::asio::ip::tcp::endpoint endpoint_;
   TcpMeeting meeting_;
   boost::asio::ip::tcp::socket socket_;
+  std::string failure_;  // of the last attempt
   boost::asio::steady_timer timer_;
   Clock::time_point give_up_at_{};
   uint32_t attempt_ = 0;  // handlers of earlier ones do nothing

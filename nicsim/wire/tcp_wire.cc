@@ -71,8 +71,8 @@ class TcpWire final : public Wire, public TcpHub {
     bool lost = false;
   };
 
-  void give_grace(uint32_t rank);
-  void lose(uint32_t rank);
+  void give_grace(uint32_t rank, const std::string& why);
+  void lose(uint32_t rank, const std::string& why);
 
   Sink& sink() override { return *sink_; }
   uint64_t read_budget() const override { return budget_; }
@@ -82,8 +82,8 @@ class TcpWire final : public Wire, public TcpHub {
   bool admit(uint32_t rank, const std::shared_ptr<TcpInLink>& link) override;
   void stranger_ended(const TcpInLink& link) override { door_.leaves(link); }
   void acknowledged(uint32_t rank, uint32_t token) override;
-  void in_ended(uint32_t rank) override;
-  void out_ended(uint32_t rank) override;
+  void in_ended(uint32_t rank, const std::string& why) override;
+  void out_ended(uint32_t rank, const std::string& why) override;
   void handler_queued() override { queued_.fetch_add(1, std::memory_order_seq_cst); }
   void handler_ran() override { queued_.fetch_sub(1, std::memory_order_seq_cst); }
 
@@ -219,38 +219,41 @@ void TcpWire::acknowledged(uint32_t rank, uint32_t token) {
 }
 
 // Whoever has closed its link to us has sent all it ever will.
-void TcpWire::in_ended(uint32_t rank) { lose(rank); }
+void TcpWire::in_ended(uint32_t rank, const std::string& why) { lose(rank, why); }
 
-void TcpWire::out_ended(uint32_t rank) {
+void TcpWire::out_ended(uint32_t rank, const std::string& why) {
   if (!peers_[rank]->lost)
-    give_grace(rank);
+    give_grace(rank, why);
 }
 
 // The peer has gone, but what it has sent may still be on the way here: as long as something comes it is not lost.
-void TcpWire::give_grace(uint32_t rank) {
+void TcpWire::give_grace(uint32_t rank, const std::string& why) {
   Peer& peer = *peers_[rank];
   const auto bytes_read = [](const Peer& from) { return from.in == nullptr ? 0 : from.in->bytes_read(); };
   peer.grace.expires_after(kGrace);
   handler_queued();
-  peer.grace.async_wait([this, rank, bytes_read, before = bytes_read(peer)](error_code) {
+  peer.grace.async_wait([this, rank, why, bytes_read, before = bytes_read(peer)](error_code) {
     handler_ran();
     if (peers_[rank]->lost)
       return;
     if (bytes_read(*peers_[rank]) != before)
-      return give_grace(rank);
-    lose(rank);
+      return give_grace(rank, why);
+    lose(rank, why);
   });
 }
 
-void TcpWire::lose(uint32_t rank) {
+void TcpWire::lose(uint32_t rank, const std::string& why) {
   Peer& peer = *peers_[rank];
   if (std::exchange(peer.lost, true))
     return;
   if (peer.out != nullptr)
     peer.out->close();
-  if (peer.in != nullptr)
+  if (peer.in != nullptr) {
+    if (why != nic::kHasEnded)
+      peer.in->say_unreachable();
     peer.in->close();
-  sink_->peer_lost(rank);
+  }
+  sink_->peer_lost(rank, why);
 }
 
 }  // namespace

@@ -10,8 +10,9 @@
 //      kPortionBytes), so that no call lasts long.
 //  W5  A packet that arrives while someone attends causes no system call in the sender. Otherwise it wakes one sleeping
 //      helper or, where there is none, the owner.
-//  W6  A peer that has gone is reported to the sink once; what was for it is dropped. That includes one that has only
-//      ever sent: whoever polls, and sleeps in between, learns of it though nothing is under way.
+//  W6  A peer that has gone, or cannot be reached, is reported to the sink once; what was for it is dropped. That
+//      includes one that has only ever sent: whoever polls, and sleeps in between, learns of it though nothing is under
+//      way.
 //  W7  A write that give_up_stalled() gives up is abandoned() in that call. The wire reports nothing more of it and
 //      touches its memory no more. What the same peer sends later arrives.
 #ifndef LANYARD_NICSIM_WIRE_WIRE_H_
@@ -21,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "nicsim/model/packet.h"
 #include "transport/base/status.h"
@@ -44,7 +46,8 @@ class Sink {
   // A kPull, with its kLoanBytes, which are valid during the call and not to be trusted.
   virtual void pull_arrived(const Packet& packet, const std::byte* loan) = 0;
   virtual void pull_refused(const Packet& packet) = 0;  // a kCannotPull
-  virtual void peer_lost(uint32_t peer) = 0;
+  // `why`: as nic::Nic::why_lost().
+  virtual void peer_lost(uint32_t peer, const std::string& why) = 0;
 };
 
 class Wire {

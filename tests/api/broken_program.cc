@@ -1,5 +1,6 @@
 // Programs that are wrong, each in its own way, and never come to their end: what Lanyard says of them is the test
-// (broken_programs_test.sh). Rank 0 prints the first error that it is told of; then the job is over.
+// (broken_programs_test.sh); and one that is right, to be put where it cannot run. Rank 0 prints the first error that
+// it is told of; then the job is over.
 //
 //   broken_program CASE
 #include <mpi.h>
@@ -133,6 +134,17 @@ void finalize_early() {
   _Exit(0);
 }
 
+void none() {
+  MPI_Request mine = half();
+  run(&mine);
+  wait_for();
+  MPI_Barrier(MPI_COMM_WORLD);
+  std::printf("rank %d: all is well\n", rank);
+  std::fflush(nullptr);
+  if (rank == 0)
+    _Exit(0);
+}
+
 struct Case {
   const char* name;
   void (*run)();
@@ -140,8 +152,9 @@ struct Case {
 #define CASE(name) \
   { #name, name }
 constexpr Case kCases[] = {
-    CASE(tag_mismatch),   CASE(collective_left_alone),  CASE(deadlock_of_all), CASE(deadlock_over_queues),
-    CASE(endless_kernel), CASE(endless_kernel_of_peer), CASE(unmapped_buffer), CASE(finalize_early),
+    CASE(tag_mismatch),         CASE(collective_left_alone), CASE(deadlock_of_all),
+    CASE(deadlock_over_queues), CASE(endless_kernel),        CASE(endless_kernel_of_peer),
+    CASE(unmapped_buffer),      CASE(finalize_early),        CASE(none),
 };
 #undef CASE
 

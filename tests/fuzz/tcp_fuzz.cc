@@ -55,11 +55,11 @@ class FuzzHub final : public TcpHub {
     if (out != nullptr)
       out->acknowledged(token);
   }
-  void in_ended(uint32_t rank) override {
+  void in_ended(uint32_t rank, const std::string& why) override {
     if (!std::exchange(lost, true))
-      sink_.peer_lost(rank);
+      sink_.peer_lost(rank, why);
   }
-  void out_ended(uint32_t) override {}
+  void out_ended(uint32_t, const std::string&) override {}
   void handler_queued() override {}
   void handler_ran() override {}
 

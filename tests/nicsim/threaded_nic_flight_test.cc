@@ -35,7 +35,7 @@ struct Peer final : nicsim::Sink {
   void ack_arrived(const Packet&) override {}
   void pull_arrived(const Packet&, const std::byte*) override {}
   void pull_refused(const Packet&) override {}
-  void peer_lost(uint32_t) override {}
+  void peer_lost(uint32_t, const std::string&) override {}
 
   std::vector<Packet> atomics;
 };

@@ -117,7 +117,10 @@ class TestSink : public Sink {
     note(What::kPull, packet);
   }
   void pull_refused(const Packet& packet) override { note(What::kCannotPull, packet); }
-  void peer_lost(uint32_t peer) override { note(What::kLost, {.source = peer}); }
+  void peer_lost(uint32_t peer, const std::string& why) override {
+    why_lost = why;
+    note(What::kLost, {.source = peer});
+  }
 
   size_t count(What what) const {
     const auto found = counts.find(what);
@@ -128,6 +131,7 @@ class TestSink : public Sink {
   std::vector<Event> events;
   std::vector<std::vector<std::byte>> loans;
   std::vector<Code> abandoned_for;
+  std::string why_lost;  // of the last peer that was lost
   Wire* answers = nullptr;
   uint32_t self = 0;
   std::function<void(const Event&)> on_event;

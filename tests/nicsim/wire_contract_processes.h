@@ -3,6 +3,7 @@
 #ifndef LANYARD_TESTS_WIRE_CONTRACT_PROCESSES_H_
 #define LANYARD_TESTS_WIRE_CONTRACT_PROCESSES_H_
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -295,7 +296,24 @@ TEST_P(WireContract, W6_AKilledPeerIsLostThatHasOnlySent) {
   ASSERT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kAtomic) > 0; }));
   ASSERT_TRUE(parent.tell('g'));
   EXPECT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kLost) == 1; }, seconds(20), seconds(60)));
+  EXPECT_EQ(parent.sink.why_lost, "has ended");
   EXPECT_FALSE(two.child_ended_well());
+}
+
+// That a connection cannot be made is no end.
+TEST_P(WireContract, W6_AnUnreachablePeerIsNotSaidToHaveEnded) {
+  Job job(GetParam(), 2);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 1, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
+  EXPECT_TRUE(job.pump([&] { return job.sinks[0].count(What::kLost) > 0; }));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  const std::string& why = job.sinks[0].why_lost;
+  EXPECT_TRUE(why.starts_with("cannot be reached: ")) << why;
+  EXPECT_NE(why.find("Too many open files"), std::string::npos) << why;
+  EXPECT_EQ(why.find("LANYARD_SIM_WIRE"), std::string::npos) << why;  // it would not help
 }
 
 }  // namespace lanyard::wire_contract

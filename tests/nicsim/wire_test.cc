@@ -4,7 +4,9 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -73,8 +75,36 @@ TEST(ShmWire, RefusesPeersThatItCannotReachAndSaysWhatToDo) {
   EXPECT_EQ(refusal([](ShmAddress& other) { other.host ^= 1; }),
             "peer 1 is on another host: set LANYARD_SIM_WIRE=tcp on all ranks");
   EXPECT_NE(refusal([](ShmAddress& other) { ++other.pid_namespace; }).find("another container"), std::string::npos);
+  EXPECT_EQ(refusal([](ShmAddress& other) { ++other.user_namespace; }),
+            "peer 1 is in another container (user namespace): set LANYARD_SIM_WIRE=tcp on all ranks");
+  EXPECT_NE(refusal([](ShmAddress& other) { other.pid_namespace = 0; }).find("has no /proc"), std::string::npos);
   const Status tcp = wire->set_peers(std::vector{wire->address(), make_tcp()->address()}, 0);
   EXPECT_EQ(tcp.message(), "peer 1 has no shared-memory wire: set LANYARD_SIM_WIRE to the same value on all ranks");
+}
+
+// The child leaves for a user namespace of its own once everybody's addresses are known.
+TEST(ShmWire, APeerWhoseFilesAreForbiddenIsNotSaidToHaveEnded) {
+  TwoProcesses two([&](Rank& child) {
+    if (!child.connect(kShm))
+      return false;
+    if (::unshare(CLONE_NEWUSER) != 0)
+      return child.tell('s') && false;
+    child.wire->send(0, atomic_packet(1, 0), nullptr);
+    if (!child.wait_for([&] { return child.sink.count(What::kLost) > 0; }) || !child.tell('l'))
+      return false;
+    const std::string& why = child.sink.why_lost;
+    return ::write(child.channel, why.data(), why.size()) == static_cast<ssize_t>(why.size());
+  });
+  ASSERT_TRUE(two.parent.connect(kShm));
+  char word = 0;
+  ASSERT_EQ(::read(two.parent.channel, &word, 1), 1);
+  if (word == 's')
+    GTEST_SKIP() << "no user namespace can be made here";
+  char why[512] = {};
+  ASSERT_GT(::read(two.parent.channel, why, sizeof why - 1), 0);
+  EXPECT_TRUE(std::string(why).starts_with("cannot be reached: open /proc/")) << why;
+  EXPECT_NE(std::strstr(why, "Permission denied; LANYARD_SIM_WIRE=tcp"), nullptr) << why;
+  EXPECT_TRUE(two.child_ended_well());
 }
 
 TEST(ShmWire, RefusesImpossibleSizes) {
@@ -238,6 +268,32 @@ INSTANTIATE_TEST_SUITE_P(Calls, ShmWireRefusal,
                                             ::testing::Bool()));
 
 // ---- TCP
+
+TEST(TcpWire, APeerThatRefusesConnectionsIsNamedByItsAddress) {
+  const WireCase tcp{"", make_tcp};
+  Job job(tcp, 2);
+  job.wires[1].reset();
+  job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
+  ASSERT_TRUE(job.pump([&] { return job.sinks[0].count(What::kLost) > 0; }));
+  const std::string& why = job.sinks[0].why_lost;
+  EXPECT_TRUE(why.starts_with("cannot be reached: connect to 127.0.0.1:")) << why;
+  EXPECT_NE(why.find("Connection refused; if it runs, set LANYARD_SIM_INTERFACE"), std::string::npos) << why;
+}
+
+// Rank 0 gives rank 1 up, which lives, and hears why its connection ends.
+TEST(TcpWire, WhoeverIsGivenUpIsNotToldOfAnEnd) {
+  Job job(WireCase{"", make_tcp}, 2);
+  job.wires[1]->send(0, atomic_packet(1, 0), nullptr);
+  ASSERT_TRUE(job.pump([&] { return job.sinks[0].count(What::kAtomic) > 0; }));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 1, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
+  EXPECT_TRUE(job.pump([&] { return job.sinks[0].count(What::kLost) > 0 && job.sinks[1].count(What::kLost) > 0; }));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(job.sinks[1].why_lost, "cannot reach this process");
+}
 
 TEST(TcpWire, RefusesWhatIsNoAddressOfThisHost) {
   for (const char* interface : {"nonsense", "0.0.0.0", "192.0.2.1", "224.0.0.1"}) {

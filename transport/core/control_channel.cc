@@ -244,7 +244,7 @@ bool ControlChannel::has_taken_all(uint32_t peer) const {
 std::string ControlChannel::why_lost(uint32_t peer) const {
   const std::string rank = "rank " + std::to_string(peer);
   if (nic_.is_lost(peer))
-    return rank + " has ended";
+    return rank + " " + nic_.why_lost(peer);
   return rank + (links_[peer].exhausted ? " cannot be told anything: the NIC has no region left for that"
                                         : " cannot be reached");
 }

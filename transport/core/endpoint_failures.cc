@@ -122,7 +122,7 @@ std::string Endpoint::explain_failure(const Request& request) const {
   if (request.peer_starts != UINT64_MAX)
     return peer + (request.peer_failed ? " has found that an operation of its side failed" : " has freed its request");
   if (nic_.is_lost(request.matched_nic))
-    return peer + " has ended";
+    return peer + " " + nic_.why_lost(request.matched_nic);
   if (request.failure_code == Code::kExhausted)
     return "more operations have failed than the NIC keeps records of, and this request's may be among them";
   if (request.failure_code == Code::kNotFound)

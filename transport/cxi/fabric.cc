@@ -252,7 +252,7 @@ Status Fabric::set_peers(std::span<const nic::Address> peers) {
   if (count != static_cast<int>(peers.size())) {
     std::erase(inserted, FI_ADDR_NOTAVAIL);
     (void)fi_av_remove(addresses_.get(), inserted.data(), inserted.size(), 0);
-    return {Code::kInvalidArgument, "the provider does not take the peers' addresses"};
+    return {Code::kInvalidArgument, "the provider does not take the peers' addresses (FI_LOG_LEVEL=warn may say why)"};
   }
   peers_ = std::move(inserted);
   return {};

@@ -156,7 +156,7 @@ size_t OfiNic::read_completions() {
         return steps;
       const int err = error.entry.err;
       if (error.entry.op_context != nullptr)
-        fail(Work::use_of(error.entry.op_context), completion_code(err), is_unreachable(err));
+        fail(Work::use_of(error.entry.op_context), completion_code(err), unreachable_error(err));
       ++steps;
     } else {
       return steps;
@@ -176,18 +176,18 @@ void OfiNic::finish(Work::Use& use) {
   release(work);
 }
 
-void OfiNic::fail(Work::Use& use, Code code, bool unreachable) {
+void OfiNic::fail(Work::Use& use, Code code, int unreachable) {
   if (!use.given_up)
     return fail(*use.work, code, unreachable);
   use.given_up = false;
-  if (unreachable)
-    lose(use.peer);
+  if (unreachable != 0)
+    lose(use.peer, unreachable);
   remember_failure({.context = use.op_context, .code = code, .peer = use.peer});
 }
 
-void OfiNic::fail(Work& work, Code code, bool unreachable) {
-  if (unreachable)
-    lose(work.op.remote.peer);  // before that: whoever sees the failure sees its cause
+void OfiNic::fail(Work& work, Code code, int unreachable) {
+  if (unreachable != 0)
+    lose(work.op.remote.peer, unreachable);  // before that: whoever sees the failure sees its cause
   remember_failure({.context = work.op.context,
                     .code = code,
                     .peer = work.op.remote.peer});  // first: what the count fires must find it
@@ -197,8 +197,8 @@ void OfiNic::fail(Work& work, Code code, bool unreachable) {
   release(work);
 }
 
-void OfiNic::lose(uint32_t peer) {
-  if (!lost_[peer].exchange(true, std::memory_order_release))
+void OfiNic::lose(uint32_t peer, int error) {
+  if (lost_[peer].exchange(error, std::memory_order_release) == 0)
     lost_count_.fetch_add(1, std::memory_order_release);
 }
 

@@ -171,9 +171,14 @@ Status OfiNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   if (self >= peers.size() || peers[self].bytes != fabric_->address().bytes)
     return invalid("the NIC's own address does not stand at its own rank");
   LANYARD_RETURN_IF_ERROR(fabric_->set_peers(peers));
-  lost_ = std::make_unique<std::atomic<bool>[]>(peers.size());
+  lost_ = std::make_unique<std::atomic<int>[]>(peers.size());
   peer_count_.store(static_cast<uint32_t>(peers.size()));
   return {};
+}
+
+// libfabric does not tell a process that has ended from a network that is broken.
+std::string OfiNic::why_lost(uint32_t peer) const {
+  return "cannot be reached or has ended: " + ofi_status(-lost_[peer].load(), "libfabric").message();
 }
 
 // ---- Counters

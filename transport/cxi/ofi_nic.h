@@ -99,8 +99,9 @@ class OfiNic final : public nic::Nic {
   bool confirms(std::span<const nic::ContextStarts> starts) override;
   uint64_t lost_peers() const override { return lost_count_.load(std::memory_order_acquire); }
   bool is_lost(uint32_t peer) const override {
-    return peer < peer_count_.load(std::memory_order_acquire) && lost_[peer].load(std::memory_order_acquire);
+    return peer < peer_count_.load(std::memory_order_acquire) && lost_[peer].load(std::memory_order_acquire) != 0;
   }
+  std::string why_lost(uint32_t peer) const override;
 
  private:
   struct Command {
@@ -188,9 +189,9 @@ class OfiNic final : public nic::Nic {
   void run_counter_op(const nic::Op& op) LANYARD_REQUIRES(right_);
   bool is_due(const Work& work) const LANYARD_REQUIRES(right_);
   void finish(Work::Use& use) LANYARD_REQUIRES(right_);
-  void fail(Work::Use& use, Code code, bool unreachable) LANYARD_REQUIRES(right_);
-  void fail(Work& work, Code code, bool unreachable) LANYARD_REQUIRES(right_);
-  void lose(uint32_t peer) LANYARD_REQUIRES(right_);
+  void fail(Work::Use& use, Code code, int unreachable) LANYARD_REQUIRES(right_);
+  void fail(Work& work, Code code, int unreachable) LANYARD_REQUIRES(right_);
+  void lose(uint32_t peer, int error) LANYARD_REQUIRES(right_);
   bool hears() LANYARD_REQUIRES(right_);
   void release(Work& work) LANYARD_REQUIRES(right_);
   void use(const Work& work, int delta) LANYARD_REQUIRES(right_);
@@ -232,7 +233,7 @@ class OfiNic final : public nic::Nic {
   std::atomic<uint32_t> free_entries_;
   std::atomic<uint32_t> free_issues_;
   std::atomic<uint32_t> peer_count_{0};
-  std::unique_ptr<std::atomic<bool>[]> lost_;  // by rank; there once peer_count_ is
+  std::unique_ptr<std::atomic<int>[]> lost_;  // by rank, libfabric's error or 0; there once peer_count_ is
   std::atomic<uint64_t> lost_count_{0};
   std::atomic<uint64_t> activity_{0};
   std::atomic<uint64_t> failures_{0};

@@ -59,7 +59,7 @@ Code completion_code(int err) {
 }
 
 // Not a time-out, which a slow peer has too.
-bool is_unreachable(int err) {
+int unreachable_error(int err) {
   switch (err) {
     case FI_EHOSTUNREACH:
     case FI_EHOSTDOWN:
@@ -67,8 +67,8 @@ bool is_unreachable(int err) {
     case FI_ECONNRESET:
     case FI_ECONNABORTED:
     case FI_ENOTCONN:
-    case FI_ESHUTDOWN: return true;
-    default: return false;
+    case FI_ESHUTDOWN: return err;
+    default: return 0;
   }
 }
 

@@ -21,8 +21,8 @@ Code ofi_code(int64_t returned);
 // The code of an operation that failed, by the positive `err` of fi_cq_err_entry (fi_cq(3)).
 Code completion_code(int err);
 
-// Whether such an `err` can only mean that the peer's process or card is not there.
-bool is_unreachable(int err);
+// Such an `err` where it can only mean that the peer's process or card is not there, else 0.
+int unreachable_error(int err);
 
 }  // namespace lanyard::ofi
 

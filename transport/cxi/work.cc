@@ -60,7 +60,7 @@ void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* l
 }
 
 Code Work::note(int64_t returned) {
-  found_unreachable_ = returned < 0 && is_unreachable(static_cast<int>(-returned));
+  found_unreachable_ = returned < 0 ? unreachable_error(static_cast<int>(-returned)) : 0;
   return ofi_code(returned);
 }
 

@@ -75,8 +75,8 @@ class Work {
   // Runs it now; the completion queue will report it. kAgain: come back.
   Code start(const Fabric& fabric);
 
-  // Whether the provider has refused it because its peer is not there.
-  bool found_unreachable() const { return found_unreachable_; }
+  // Where the provider has refused it because its peer is not there, its error; else 0.
+  int found_unreachable() const { return found_unreachable_; }
   // Nobody waits for its event any more; should it come, it names a Use that has been given up. To be described again.
   void give_up();
 
@@ -86,7 +86,7 @@ class Work {
 
   Use uses_[kUses]{};
   Use* use_ = uses_;  // the current one
-  bool found_unreachable_ = false;
+  int found_unreachable_ = 0;
   fi_op_rma write_{};
   fi_op_atomic atomic_{};
   iovec source_{};

@@ -56,6 +56,7 @@ class ForwardingNic : public Nic {
   Usage usage() const override { return inner_->usage(); }
   uint64_t lost_peers() const override { return inner_->lost_peers(); }
   bool is_lost(uint32_t peer) const override { return inner_->is_lost(peer); }
+  std::string why_lost(uint32_t peer) const override { return inner_->why_lost(peer); }
   uint64_t failures() const override { return inner_->failures(); }
   bool confirms(std::span<const ContextStarts> starts) override { return inner_->confirms(starts); }
 

@@ -22,7 +22,8 @@
 //      that drives. No call of this process is needed: the NIC's own thread takes messages in when nobody drives.
 //  N12 If a peer's process ends, or its NIC is closed, every NIC that has had an operation with it in either direction
 //      learns it (is_lost). Operations under way to it fail, and threads in wait_since() wake. A NIC that learns of it
-//      only by failing operations says so (caps().watches_peers).
+//      only by failing operations says so (caps().watches_peers). A peer that lives and cannot be reached is lost, too,
+//      to who has tried: why_lost() tells the two apart.
 //  N13 A failure counts (failures()) before anything that its operation's chain does is visible; where
 //      caps().failures_lag, it counts once confirms() has said so of its context.
 //  N14 A prepared operation holds what it names: its counters and regions of this NIC stay open until release(). A
@@ -48,6 +49,10 @@
 #include "transport/nic/caps.h"
 
 namespace lanyard::nic {
+
+// What Nic::why_lost() says of a peer that is no more, and how it begins of one that may live.
+inline constexpr const char* kHasEnded = "has ended";
+inline constexpr const char* kCannotBeReached = "cannot be reached: ";
 
 // Names a counter of one NIC. Ids of closed counters are used again.
 struct CounterId {
@@ -298,6 +303,8 @@ class Nic {
   // How many peers have been lost so far: one load, for hot paths. And whether this one has (N12).
   virtual uint64_t lost_peers() const { return 0; }
   virtual bool is_lost(uint32_t) const { return false; }
+  // What is known of it, to be read after its name: "has ended". Requires is_lost().
+  virtual std::string why_lost(uint32_t) const { return kHasEnded; }
   // Failures since the start: one load, for hot paths. When a failure counts: N13.
   virtual uint64_t failures() const = 0;
   // Whether all of these that was posted or issued has ended and failures() counts what of it failed. Asked by who has

@@ -288,7 +288,7 @@ int Lanyard_Neighbor_alltoallw_init(const void* sendbuf, const int sendcounts[],
  *   MPI_ERR_IN_STATUS: Lanyard_Matchall: at least one was not matched. Each status has its code in MPI_ERROR.
  *   MPI_ERR_RANK: the communicator has no such rank.
  *   MPI_ERR_ARG: the peer has another LANYARD_STRATEGY.
- *   LANYARD_ERR_FAILED: the peer has ended. A receive from MPI_ANY_SOURCE waits for the others.
+ *   LANYARD_ERR_FAILED: the peer has ended, or cannot be reached. A receive from MPI_ANY_SOURCE waits for the others.
  *   LANYARD_ERR_NIC: there is no network card, or a variable LANYARD_* is wrong on any rank.
  *   LANYARD_ERR_NO_ENTRIES: the card is out of counters or regions. Free requests or queues, and repeat.
  *   LANYARD_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed. The request stays in matching: repeat the call, or
@@ -422,8 +422,8 @@ int Lanyard_Device_requests_free(Lanyard_Queue queue, Lanyard_Device_requests** 
  *   LANYARD_ERR_QUEUE: the handle is not a queue of this process, or its stream is being captured into a graph.
  *   LANYARD_ERR_BUSY: the object is in use, or a kernel of a host stream calls what would wait for itself.
  *   LANYARD_ERR_NO_ENTRIES: the card has too few deferred-work entries, counters or regions.
- *   LANYARD_ERR_FAILED: an operation failed: the peer has ended or freed its request, memory is unmapped, the GPU is
- *     lost.
+ *   LANYARD_ERR_FAILED: an operation failed: the peer has ended, cannot be reached or has freed its request, memory is
+ *     unmapped, the GPU is lost.
  *   LANYARD_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed. The message is a stall report; a report that does
  *     not fit into an error string is on stderr as a whole. Repeat the call.
  *   LANYARD_ERR_NIC: there is no usable network card, or a variable LANYARD_* is wrong.
