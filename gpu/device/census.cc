@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/base/reserve.h"
+
 namespace lanyard::gpu {
 namespace {
 
@@ -32,8 +34,8 @@ Result<std::unique_ptr<Census>> Census::join(const std::string& folder, const st
   if (file < 0)
     return no_place(path, "open");
   std::unique_ptr<Census> census(new Census(file));
-  if (::ftruncate(file, kBytes) != 0)
-    return no_place(path, "ftruncate");
+  if (const Status room = reserve_file(file, kBytes); !room.ok())
+    return Status(Code::kUnsupported, path + ": " + room.message());
   struct flock lock = whole_file(F_RDLCK);
   if (::fcntl(file, F_OFD_SETLK, &lock) != 0)
     return no_place(path, "fcntl(F_OFD_SETLK)");

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <string>
 
+#include "transport/base/reserve.h"
+
 namespace lanyard::nicsim {
 
 namespace {
@@ -106,8 +108,8 @@ Result<OwnSegment> OwnSegment::create(size_t bytes) {
   if (!segment.fd.valid())
     return system_failure("memfd_create");
   const int fd = segment.fd.get();
-  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
-    return system_failure("ftruncate");
+  if (const Status room = reserve_file(fd, bytes); !room.ok())
+    return Status(room.code(), room.message() + kTcpDoes);
   if (::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return system_failure("F_ADD_SEALS");
   Result<Mapping> mapping = Mapping::map(fd, bytes);

@@ -56,7 +56,8 @@ class ShmWire final : public Wire {
  public:
   static constexpr uint32_t kMaxPeers = InboxHeader::kMaxProducers;
 
-  // kInvalidArgument for impossible options, kFailed where the system has no memfd or no memory.
+  // kInvalidArgument for impossible options, kFailed where the system has no memfd or no memory, or too small a limit
+  // of file sizes.
   static Result<std::unique_ptr<ShmWire>> create(const ShmOptions& options = {});
   // The peers are told that this NIC has gone. Waits for a peer that is copying a portion.
   ~ShmWire() override;

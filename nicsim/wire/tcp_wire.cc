@@ -262,7 +262,12 @@ Result<std::unique_ptr<Wire>> make_tcp_wire(const TcpOptions& options) {
   Result<std::unique_ptr<FdNap>> nap = FdNap::create();
   if (!nap.ok())
     return nap.status();
-  auto wire = std::make_unique<TcpWire>(std::move(nap.value()), options);
+  std::unique_ptr<TcpWire> wire;
+  try {
+    wire = std::make_unique<TcpWire>(std::move(nap.value()), options);
+  } catch (const boost::system::system_error& error) {  // Asio has descriptors of its own
+    return Status(Code::kFailed, error.what());
+  }
   const std::vector<NetworkInterface> interfaces = network_interfaces();
   const Result<std::string> address = options.interface.empty() ? Result<std::string>(default_address(interfaces))
                                                                 : named_address(interfaces, options.interface);

@@ -48,17 +48,17 @@ export OMPI_MCA_btl=self,tcp MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self
 other=$program
 for mpi in openmpi mpich; do
   [[ $mpi == openmpi ]] || program=${other}_mpich
-  for under in "unshare -Ur"; do
+  for under in "unshare -Ur" "prlimit --fsize=0"; do
     if ! $under true 2>/dev/null; then
       echo "SKIPPED: $under does not work here"
       passed=$((passed + 2))
       continue
     fi
-    words="is in another container (user namespace)"
+    [[ $under == unshare* ]] && words="is in another container (user namespace)" || words="(ulimit -f)"
     wires=shm check none 2 "" "MPIX_Queue_init: |$words|LANYARD_SIM_WIRE=tcp" "has ended|all is well"
     wires=tcp check none 2 "" "all is well" "was told"
   done
 done
 
 echo "$passed passed, $failed failed"
-[[ $failed -eq 0 && $passed -ge 22 ]]
+[[ $failed -eq 0 && $passed -ge 26 ]]

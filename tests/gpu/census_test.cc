@@ -1,7 +1,11 @@
 #include "gpu/device/census.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +102,40 @@ TEST_F(CensusTest, WhereThereIsNoPlaceIsSaid) {
   const Status status = Census::join(folder() + "/nowhere", "gpu-1").status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_NE(status.message().find("nowhere/lanyard-census-"), std::string::npos) << status.message();
+}
+
+// Beyond the limit the system would end the process.
+TEST_F(CensusTest, AFileThatMayNotBeSoLongIsNoPlace) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  const Status status = Census::join(folder(), "gpu-1").status();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_NE(status.message().find("(ulimit -f)"), std::string::npos) << status.message();
+}
+
+// Where the file is mapped all the same a store ends the process.
+TEST_F(CensusTest, AFullFileSystemIsNoPlace) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool mounted = ::unshare(CLONE_NEWNS | (::getuid() == 0 ? 0 : CLONE_NEWUSER)) == 0 &&
+                         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                         ::mount("census", folder().c_str(), "tmpfs", 0, "size=4096") == 0;
+    const int filler = ::open((folder() + "/filler").c_str(), O_RDWR | O_CREAT, 0600);
+    if (!mounted || ::write(filler, "x", 1) != 1)
+      ::_exit(2);
+    const Status status = Census::join(folder(), "gpu-1").status();
+    ::_exit(status.message().find("No space left on device") != std::string::npos ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  if (WEXITSTATUS(status) == 2)
+    GTEST_SKIP() << "nothing can be mounted here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace

@@ -107,6 +107,21 @@ TEST(ShmWire, APeerWhoseFilesAreForbiddenIsNotSaidToHaveEnded) {
   EXPECT_TRUE(two.child_ended_well());
 }
 
+// Beyond the limit the system would end the process.
+TEST(ShmWire, RefusesToBeLongerThanFilesMayBe) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  for (const rlim_t limit : {rlim_t{0}, rlim_t{1} << 20}) {
+    const rlimit small{.rlim_cur = limit, .rlim_max = before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    const Status status = ShmWire::create().status();
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_EQ(status.code(), Code::kFailed);
+    EXPECT_NE(status.message().find(std::to_string(limit) + " (ulimit -f); LANYARD_SIM_WIRE=tcp"), std::string::npos)
+        << status.message();
+  }
+}
+
 TEST(ShmWire, RefusesImpossibleSizes) {
   for (const uint32_t slots : {0u, 1u, 3u, 65537u, 1u << 17})
     EXPECT_EQ(ShmWire::create({.slots = slots}).status().code(), Code::kInvalidArgument) << slots;
@@ -268,6 +283,24 @@ INSTANTIATE_TEST_SUITE_P(Calls, ShmWireRefusal,
                                             ::testing::Bool()));
 
 // ---- TCP
+
+TEST(TcpWire, SaysThatDescriptorsAreShort) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(0);
+  ::close(next);
+  bool opened = false;
+  for (int room = 0; !opened && room < 100;
+       ++room) {  // each descriptor that a wire has may be the first that is missing
+    const rlimit small{.rlim_cur = static_cast<rlim_t>(next + room), .rlim_max = before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
+    const Status status = make_tcp_wire({.interface = "127.0.0.1"}).status();
+    opened = status.ok();
+    EXPECT_TRUE(opened || status.message().find("Too many open files") != std::string::npos) << status.message();
+  }
+  EXPECT_TRUE(opened);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
 
 TEST(TcpWire, APeerThatRefusesConnectionsIsNamedByItsAddress) {
   const WireCase tcp{"", make_tcp};
