@@ -27,6 +27,7 @@ Result<tcp::endpoint> TcpDoor::listen(const std::string& interface) {
   if (error)
     return Status(Code::kFailed, "socket: " + error.message());
   ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
+  guard_.watch(acceptor_.native_handle());
   acceptor_.bind(endpoint, error);
   if (error)
     return Status(Code::kInvalidArgument, "cannot listen on " + interface + ": " + error.message());

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "nicsim/wire/fd_nap.h"
+#include "nicsim/wire/fork_guard.h"
 #include "nicsim/wire/tcp_hub.h"
 #include "transport/base/status.h"
 
@@ -50,6 +51,7 @@ class TcpDoor {
   TcpHub& hub_;
   FdNap& nap_;
   boost::asio::ip::tcp::acceptor acceptor_;
+  ForkGuard guard_;  // of the acceptor
   boost::asio::steady_timer pause_timer_;
   boost::asio::steady_timer stranger_timer_;
   std::deque<Stranger> strangers_;  // the oldest first

@@ -21,6 +21,7 @@ void TcpInLink::start() {
   error_code error;
   socket_.non_blocking(true, error);
   set_tcp_options(socket_);
+  guard_.watch(socket_.native_handle());
   nap_.watch(socket_.native_handle(), FdNap::Watch::kRead);
   wait();
 }
@@ -246,6 +247,7 @@ void TcpInLink::close() {
     return;
   phase_ = Phase::kClosed;
   error_code ignored;
+  guard_.release();
   socket_.close(ignored);
   if (receiving_ && to_ != nullptr)
     hub_.sink().abandoned(packet_, Code::kFailed);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "nicsim/wire/fd_nap.h"
+#include "nicsim/wire/fork_guard.h"
 #include "nicsim/wire/tcp_handshake.h"
 #include "nicsim/wire/tcp_hub.h"
 
@@ -50,6 +51,7 @@ class TcpInLink : public std::enable_shared_from_this<TcpInLink> {
   TcpHub& hub_;
   FdNap& nap_;
   boost::asio::ip::tcp::socket socket_;
+  ForkGuard guard_;                         // of the socket
   std::string why_ended_ = nic::kHasEnded;  // as nic::Nic::why_lost()
   enum class Phase { kHello, kProof, kPackets, kClosed } phase_ = Phase::kHello;
   bool admitted_ = false;

@@ -64,6 +64,7 @@ void TcpOutLink::attempt() {
   if (error)  // descriptors may be short just now
     return try_again(nic::kCannotBeReached + ("socket: " + error.message()));
   set_tcp_options(socket_);
+  guard_.watch(socket_.native_handle());
   set_timer(give_up_at_, &TcpOutLink::connecting_takes_too_long);
   socket_.async_connect(endpoint_, [self = shared_from_this(), attempt = attempt_](error_code result) {
     if (attempt == self->attempt_)
@@ -177,6 +178,7 @@ void TcpOutLink::try_again(std::string why) {
   state_ = State::kConnecting;
   ++attempt_;
   error_code ignored;
+  guard_.release();
   socket_.close(ignored);
   set_timer(std::min(Clock::now() + kPause, give_up_at_), &TcpOutLink::attempt);
 }
@@ -323,6 +325,7 @@ void TcpOutLink::close() {
   ++attempt_;
   timer_.cancel();
   error_code ignored;
+  guard_.release();
   socket_.close(ignored);
   items_.clear();
 }

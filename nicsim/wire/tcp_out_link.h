@@ -13,6 +13,7 @@
 
 #include "nicsim/wire/fd_nap.h"
 #include "nicsim/wire/fifo.h"
+#include "nicsim/wire/fork_guard.h"
 #include "nicsim/wire/tcp_handshake.h"
 #include "nicsim/wire/tcp_hub.h"
 
@@ -76,6 +77,7 @@ class TcpOutLink : public std::enable_shared_from_this<TcpOutLink> {
   const boost::asio::ip::tcp::endpoint endpoint_;
   TcpMeeting meeting_;
   boost::asio::ip::tcp::socket socket_;
+  ForkGuard guard_;      // of the socket
   std::string failure_;  // of the last attempt
   boost::asio::steady_timer timer_;
   Clock::time_point give_up_at_{};

@@ -13,7 +13,8 @@
 // Every packet costs the sender a system call, so of W5 the second half holds: an arrival wakes
 // nobody while somebody attends, else all sleeping helpers, else the owner.
 // A peer is lost when it refuses or closes a connection, also where nothing is under way; when connecting takes 10 s;
-// or when its host has not answered for 30 s.
+// or when its host has not answered for 30 s. Children that this process makes by fork() do not keep its connections
+// (fork_guard.h), so that the system closes them when it ends.
 #ifndef LANYARD_NICSIM_WIRE_TCP_WIRE_H_
 #define LANYARD_NICSIM_WIRE_TCP_WIRE_H_
 

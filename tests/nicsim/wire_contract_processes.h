@@ -300,6 +300,23 @@ TEST_P(WireContract, W6_AKilledPeerIsLostThatHasOnlySent) {
   EXPECT_FALSE(two.child_ended_well());
 }
 
+// A daemon, say, that the peer has started by fork() alone: it has all that the peer had open.
+TEST_P(WireContract, W6_AKilledPeerIsLostThoughAChildOfItLives) {
+  const WireCase& wire_case = GetParam();
+  TwoProcesses two([&](Rank& child) {
+    if (!child.connect(wire_case) || !child.shake_hands() || ::fork() < 0)
+      return false;
+    // Both of them, until the test is over. The parent is killed before.
+    return child.tell('f') && child.hear('e');
+  });
+  Rank& parent = two.parent;
+  ASSERT_TRUE(parent.connect(wire_case) && parent.shake_hands());
+  ASSERT_TRUE(parent.hear('f') && parent.hear('f'));
+  two.kill();
+  EXPECT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kLost) > 0; }));
+  EXPECT_EQ(parent.sink.why_lost, "has ended");
+}
+
 // That a connection cannot be made is no end.
 TEST_P(WireContract, W6_AnUnreachablePeerIsNotSaidToHaveEnded) {
   Job job(GetParam(), 2);
