@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
+#include <cstdlib>
 #include <set>
+#include <string>
 
+#include "transport/cxi/fabric.h"
 #include "transport/cxi/ofi_region.h"
 #include "transport/cxi/ofi_status.h"
 
@@ -25,6 +28,21 @@ TEST(OfiStatus, AFailedOperationNeverSaysAgain) {
   for (int error : {FI_EAGAIN, FI_ENOSPC})
     EXPECT_EQ(completion_code(error), Code::kFailed);
   EXPECT_EQ(completion_code(FI_EIO), Code::kFailed);
+}
+
+// libfabric reads the variable itself, and says only that there is no such provider.
+TEST(Fabric, AProviderThatIsMissingMayHaveBeenFilteredAway) {
+  Library library = Library::load().value();
+  library.getinfo = [](uint32_t, const char*, const char*, uint64_t, const fi_info*, fi_info**) { return -FI_ENODATA; };
+  const auto error = [&] { return Fabric::open("", 1, false, library).status().message(); };
+  const char* before = std::getenv("FI_PROVIDER");
+  const std::string kept = before != nullptr ? before : "";
+  ::setenv("FI_PROVIDER", "tcp", 1);
+  EXPECT_NE(error().find("FI_PROVIDER=tcp in the environment"), std::string::npos) << error();
+  ::unsetenv("FI_PROVIDER");
+  EXPECT_EQ(error().find("FI_PROVIDER"), std::string::npos) << error();
+  if (before != nullptr)
+    ::setenv("FI_PROVIDER", kept.c_str(), 1);
 }
 
 TEST(KeyMaker, KeysAreNewAndSayWhatAtomicsNeed) {

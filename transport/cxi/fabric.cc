@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -83,10 +84,13 @@ Result<Info> find_cards(const Library& library, uint64_t more_capabilities) {
   const int found = library.getinfo(kApiVersion, nullptr, nullptr, 0, hints.get(), &list);
   if (found == 0 && list != nullptr)
     return Info(list, free_info);
-  return Status(Code::kUnsupported,
-                "libfabric " + library.version() + " offers no provider \"" + kProvider +
-                    "\" here with remote writes, atomics and deferred work (fi_info -p " + kProvider +
-                    " shows what it offers): " + ofi_status(found == 0 ? -FI_ENODATA : found, "fi_getinfo").message());
+  const char* allowed = std::getenv("FI_PROVIDER");
+  const std::string filter =
+      allowed == nullptr ? "" : "; FI_PROVIDER=" + std::string(allowed) + " in the environment may keep it away";
+  return Status(Code::kUnsupported, "libfabric " + library.version() + " offers no provider \"" + kProvider +
+                                        "\" here with remote writes, atomics and deferred work (fi_info -p " +
+                                        kProvider + " shows what it offers): " +
+                                        ofi_status(found == 0 ? -FI_ENODATA : found, "fi_getinfo").message() + filter);
 }
 
 }  // namespace
