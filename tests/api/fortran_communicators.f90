@@ -1,5 +1,5 @@
-! Every constructor of communicators, by mpi_f08: requests on what it makes are matched and carry data. BUILD.bazel takes
-! the lines that begin with the MPI's name.
+! Every constructor of communicators, by mpi_f08: requests on what it makes are matched and carry data. BUILD.bazel
+! takes the lines that begin with the MPI's name.
 module handlers
   use mpi_f08
   implicit none

@@ -28,7 +28,8 @@ compiles() {
   for folder in $folders; do options+=(-isystem "$folder"); done
   compiled=$((compiled + 1))
   # Optimised: some warnings are found on the way.
-  "$1" "${options[@]}" -O1 -c -o /dev/null "$4" || { echo "FAILED: $1 $mpi $3 ${4##*/} ${*:5}"; failed=$((failed + 1)); }
+  "$1" "${options[@]}" -O1 -c -o /dev/null "$4" ||
+    { echo "FAILED: $1 $mpi $3 ${4##*/} ${*:5}"; failed=$((failed + 1)); }
 }
 
 scratch=$(mktemp -d "${TEST_TMPDIR:-/tmp}/public_headers.XXXXXX")
