@@ -49,11 +49,13 @@ done
 
 # Spack itself is not asked: nobody has it here. Its recipe is Python, and tools/install takes its options.
 python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$recipe" || failed=$((failed + 1))
-usage=$(tools/install --help)
+usage=$(tools/install --help) options=0
 while read -r option; do
+  options=$((options + 1))
   [[ $usage == *"$option"* ]] && continue
   echo "FAILED: tools/install has no $option, which the recipe gives" >&2
   failed=$((failed + 1))
 done < <(grep -F '"tools/install"' "$recipe" | grep -oE -- '--[a-z-]+')
+[[ $options -gt 0 ]] || { echo "FAILED: the recipe gives tools/install no option" >&2; failed=$((failed + 1)); }
 echo "$checked places looked at, $failed differ"
 [[ $failed -eq 0 ]]
