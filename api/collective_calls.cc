@@ -222,8 +222,8 @@ extern "C" {
 // `of_mpi` begins the names by which the MPI has the calls; `suffix` ends those with large counts.
 #define LANYARD_MADE(call, ...) \
   { call(__VA_ARGS__, communicator, info, request), communicator, request }
-#define LANYARD_CHECK_TOPOLOGY(name)                                             \
-  if (const int code = check_topology(#name, communicator); code != MPI_SUCCESS) \
+#define LANYARD_CHECK_TOPOLOGY(name)                                                    \
+  if (const int code = check_topology("MPI_" #name, communicator); code != MPI_SUCCESS) \
   return code
 #define LANYARD_COLLECTIVES(prefix, of_mpi, suffix, Count, Displacement)                                               \
   int prefix##_Bcast_init##suffix(void* buffer, Count count, MPI_Datatype datatype, int root, MPI_Comm communicator,   \
@@ -254,7 +254,7 @@ extern "C" {
   int prefix##_Neighbor_alltoall_init##suffix(const void* from, Count from_count, MPI_Datatype from_type, void* to,    \
                                               Count to_count, MPI_Datatype to_type, MPI_Comm communicator,             \
                                               MPI_Info info, MPI_Request* request) {                                   \
-    LANYARD_CHECK_TOPOLOGY(prefix##_Neighbor_alltoall_init##suffix);                                                   \
+    LANYARD_CHECK_TOPOLOGY(Neighbor_alltoall_init##suffix);                                                            \
     return neighbor_alltoall(                                                                                          \
         LANYARD_MADE(of_mpi##_Neighbor_alltoall_init##suffix, from, from_count, from_type, to, to_count, to_type),     \
         {const_cast<void*>(from), from_count, from_type}, {to, to_count, to_type});                                    \
@@ -263,7 +263,7 @@ extern "C" {
       const void* from, const Count from_counts[], const Displacement from_displacements[], MPI_Datatype from_type,    \
       void* to, const Count to_counts[], const Displacement to_displacements[], MPI_Datatype to_type,                  \
       MPI_Comm communicator, MPI_Info info, MPI_Request* request) {                                                    \
-    LANYARD_CHECK_TOPOLOGY(prefix##_Neighbor_alltoallv_init##suffix);                                                  \
+    LANYARD_CHECK_TOPOLOGY(Neighbor_alltoallv_init##suffix);                                                           \
     return neighbor_alltoallv(LANYARD_MADE(of_mpi##_Neighbor_alltoallv_init##suffix, from, from_counts,                \
                                            from_displacements, from_type, to, to_counts, to_displacements, to_type),   \
                               "MPI_Neighbor_alltoallv", from, from_counts, from_displacements, from_type, to,          \
@@ -273,7 +273,7 @@ extern "C" {
       const void* from, const Count from_counts[], const MPI_Aint from_displacements[],                                \
       const MPI_Datatype from_types[], void* to, const Count to_counts[], const MPI_Aint to_displacements[],           \
       const MPI_Datatype to_types[], MPI_Comm communicator, MPI_Info info, MPI_Request* request) {                     \
-    LANYARD_CHECK_TOPOLOGY(prefix##_Neighbor_alltoallw_init##suffix);                                                  \
+    LANYARD_CHECK_TOPOLOGY(Neighbor_alltoallw_init##suffix);                                                           \
     return neighbor_alltoallv(LANYARD_MADE(of_mpi##_Neighbor_alltoallw_init##suffix, from, from_counts,                \
                                            from_displacements, from_types, to, to_counts, to_displacements, to_types), \
                               "MPI_Neighbor_alltoallw", from, from_counts, from_displacements, from_types, to,         \

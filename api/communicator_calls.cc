@@ -75,7 +75,7 @@ int MPI_Comm_create_group(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm* c
 LANYARD_CONSTRUCTOR(MPI_Comm_dup, (MPI_Comm parent, MPI_Comm* child), (parent, child))
 LANYARD_CONSTRUCTOR(MPI_Comm_dup_with_info, (MPI_Comm parent, MPI_Info info, MPI_Comm* child), (parent, info, child))
 LANYARD_CONSTRUCTOR(MPI_Comm_idup, (MPI_Comm parent, MPI_Comm* child, MPI_Request* request), (parent, child, request))
-#if MPI_VERSION >= 4
+#if MPI_VERSION >= 4 || (defined(OPEN_MPI) && OMPI_MAJOR_VERSION >= 5)
 LANYARD_CONSTRUCTOR(MPI_Comm_idup_with_info, (MPI_Comm parent, MPI_Info info, MPI_Comm* child, MPI_Request* request),
                     (parent, info, child, request))
 #endif

@@ -128,7 +128,7 @@ int wait_or_test(const char* name, int count, MPI_Request requests[], Wait wait,
     call->show();
     const auto next = BlockingCall::Clock::now() + kBetweenTests;
     while (stall.empty() && count_complete(matches, requests) == complete &&
-           !(has_others && BlockingCall::Clock::now() > next)) {
+           !(has_others && (complete == matches.size() || BlockingCall::Clock::now() > next))) {
       context.helper().help();
       sched_yield();
       const ContextLock lock(context);

@@ -307,7 +307,7 @@ std::string match_and_wait(Context& context, int count, MPI_Request requests[], 
   const ContextLock lock(context);
   // A call that has given up may be made again, though some of its requests are matched.
   for (RequestRecord* record : collected.records) {
-    record->in_imatch = false;
+    record->in_imatch = stall.empty();
     record->gave_up = !stall.empty();
   }
   return stall;
@@ -344,6 +344,8 @@ int match(const char* name, int count, MPI_Request requests[], MPI_Status status
         collected.communicator = collected.records[static_cast<size_t>(i)]->communicator;
       }
     }
+    for (RequestRecord* record : collected.records)
+      record->in_imatch = false;
   }
   if (failed == 0)
     return MPI_SUCCESS;

@@ -90,7 +90,12 @@ RequestRecord* RequestTable::find(MPI_Request handle) {
 RequestRecord& RequestTable::insert(MPI_Request handle) {
   erase(handle);
   watched_by_free.add(handle);
-  return records_[handle];
+  if (erased_.empty())
+    return records_[handle];
+  erased_.back().key() = handle;
+  RequestRecord& record = records_.insert(std::move(erased_.back())).position->second;
+  erased_.pop_back();
+  return record;
 }
 
 void RequestTable::erase(MPI_Request handle) {
@@ -100,7 +105,8 @@ void RequestTable::erase(MPI_Request handle) {
   watched_by_free.remove(handle);
   if (found->second.is_watched)
     watched.remove(handle);
-  records_.erase(found);
+  found->second = RequestRecord();
+  erased_.push_back(records_.extract(found));
 }
 
 bool RequestTable::erase_unwatched(MPI_Request handle) {

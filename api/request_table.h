@@ -82,7 +82,7 @@ void resolve(Context& context, const RequestArguments& arguments, RequestRecord&
 
 class RequestTable {
  public:
-  // Null for a request that has no record. The record is valid until it is erased.
+  // Null for a request that has no record. The record is valid until it is erased, and empty from then on.
   RequestRecord* find(MPI_Request handle);
   // An empty record for this handle, in place of one that the MPI has used before.
   RequestRecord& insert(MPI_Request handle);
@@ -95,7 +95,9 @@ class RequestTable {
   void watch(MPI_Request handle);
 
  private:
-  std::unordered_map<MPI_Request, RequestRecord> records_;
+  using Records = std::unordered_map<MPI_Request, RequestRecord>;
+  Records records_;
+  std::vector<Records::node_type> erased_;  // empty and kept: another thread's call may look at them yet
 };
 
 }  // namespace lanyard::api

@@ -37,7 +37,7 @@ CONSTRUCTOR(dist_graph_create_adjacent,
              child, error))
 
 CONSTRUCTOR(comm_idup, (f_ref parent, f_ref child, f_ref request, f_ref error), (parent, child, request, error))
-#if MPI_VERSION >= 4
+#if MPI_VERSION >= 4 || (defined(OPEN_MPI) && OMPI_MAJOR_VERSION >= 5)
 CONSTRUCTOR(comm_idup_with_info, (f_ref parent, f_ref info, f_ref child, f_ref request, f_ref error),
             (parent, info, child, request, error))
 #endif

@@ -1,6 +1,7 @@
 #include "nicsim/fi/endpoint.h"
 
 #include <rdma/fi_cm.h>
+#include <rdma/fi_tagged.h>
 
 #include <algorithm>
 #include <cstring>
@@ -145,6 +146,32 @@ fi_ops_cm name_ops = {
     .join = not_simulated,
 };
 
+fi_ops_msg message_ops = {
+    .size = sizeof(fi_ops_msg),
+    .recv = not_simulated,
+    .recvv = not_simulated,
+    .recvmsg = not_simulated,
+    .send = not_simulated,
+    .sendv = not_simulated,
+    .sendmsg = not_simulated,
+    .inject = not_simulated,
+    .senddata = not_simulated,
+    .injectdata = not_simulated,
+};
+
+fi_ops_tagged tagged_ops = {
+    .size = sizeof(fi_ops_tagged),
+    .recv = not_simulated,
+    .recvv = not_simulated,
+    .recvmsg = not_simulated,
+    .send = not_simulated,
+    .sendv = not_simulated,
+    .sendmsg = not_simulated,
+    .inject = not_simulated,
+    .senddata = not_simulated,
+    .injectdata = not_simulated,
+};
+
 }  // namespace
 
 int open_endpoint(struct fid_domain* fid, struct fi_info* info, struct fid_ep** out, void* context) {
@@ -157,6 +184,8 @@ int open_endpoint(struct fid_domain* fid, struct fi_info* info, struct fid_ep** 
   endpoint->fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &endpoint_fid_ops};
   endpoint->ops = &endpoint_ops;
   endpoint->cm = &name_ops;
+  endpoint->msg = &message_ops;
+  endpoint->tagged = &tagged_ops;
   endpoint->rma = &rma_ops;
   endpoint->atomic = &atomic_ops;
   domain->open_child();

@@ -48,6 +48,8 @@ const char* objection(const fi_info& hints, const Settings& settings) {
       return "a transmit capability that is not simulated";
     if (transmit->msg_order != 0 || transmit->comp_order != 0)
       return "nothing keeps messages in order";
+    if (transmit->op_flags != 0)
+      return "operations have no flags by default";
     if (transmit->size > kMaxTransmitSize || transmit->inject_size > 0 || transmit->iov_limit > 1 ||
         transmit->rma_iov_limit > 1)
       return "a transmit limit is too high";

@@ -1,12 +1,16 @@
 #include "nicsim/fi/shared_pool.h"
 
 #include <sys/sem.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <initializer_list>
+#include <sstream>
+#include <string>
 
 #include "transport/base/check.h"
 
@@ -53,7 +57,21 @@ bool has_gone() { return errno == EIDRM || errno == EINVAL; }
 
 std::string SharedPool::job_of_this_process() {
   const char* job = std::getenv("LANYARD_FI_JOB");
-  return job != nullptr ? job : std::to_string(::getppid());
+  if (job != nullptr)
+    return job;
+  // The launcher: its pid, when it began (field 22 of proc(5)'s stat), and where its pid is one: a pid comes again, and
+  // another container has the same.
+  const std::string pid = std::to_string(::getppid());
+  std::ifstream file("/proc/" + pid + "/stat");
+  std::string text;
+  std::getline(file, text);
+  std::istringstream fields(text.substr(text.rfind(')') + 1));  // the name before may hold anything
+  std::string begin;
+  for (int field = 3; field <= 22; ++field)
+    fields >> begin;
+  struct stat space {};
+  (void)::stat("/proc/self/ns/pid", &space);
+  return pid + "-" + begin + "-" + std::to_string(space.st_ino);
 }
 
 int SharedPool::key_of(const std::string& job) {

@@ -46,7 +46,7 @@ Result<InboxPort> InboxPort::attach(void* memory, size_t bytes, uint64_t nonce) 
   if (header->version != InboxHeader::kVersion || header->slot_bytes != sizeof(Slot))
     return Status(Code::kInvalidArgument, "an inbox of another version of Lanyard");
   if (header->nonce != nonce)
-    return Status(Code::kInvalidArgument, "the inbox of another NIC");
+    return Status(Code::kNotFound, "the inbox of a later NIC");
   const uint32_t slots = header->slots;
   if (slots < 2 || slots > Inbox::kMaxSlots || !std::has_single_bit(slots) || bytes < Inbox::bytes_for(slots))
     return Status(Code::kInvalidArgument, "an inbox with impossible sizes");

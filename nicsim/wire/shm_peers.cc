@@ -26,7 +26,8 @@ bool ShmPeers::connect(uint32_t rank) {
   }
   Result<InboxPort> port = InboxPort::attach(segment.value().base(), segment.value().bytes(), peer.address.nonce);
   if (!port.ok()) {
-    end(rank, nic::kCannotBeReached + port.status().message());
+    end(rank,
+        port.status().code() == Code::kNotFound ? nic::kHasEnded : nic::kCannotBeReached + port.status().message());
     return false;
   }
   peer.segment = std::move(segment.value());

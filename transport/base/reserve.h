@@ -3,6 +3,8 @@
 #define LANYARD_TRANSPORT_BASE_RESERVE_H_
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/resource.h>
 
 #include <cerrno>
@@ -21,9 +23,14 @@ inline Status reserve_file(int fd, size_t bytes) {
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
     return {Code::kFailed, "shared memory of " + std::to_string(bytes) + " bytes is beyond the limit of file sizes, " +
                                std::to_string(limit.rlim_cur) + " (ulimit -f)"};
+  // Older kernels take back everything where a signal comes: a profiler's timer could keep this from ending.
+  sigset_t all, previous;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &previous);
   int error = EINTR;
   while (error == EINTR)
     error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  pthread_sigmask(SIG_SETMASK, &previous, nullptr);
   if (error != 0)
     return {Code::kFailed, "no room for " + std::to_string(bytes) + " bytes of shared memory: " + std::strerror(error)};
   return {};

@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <exception>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace lanyard {
@@ -21,7 +21,7 @@ Result<std::thread> start_service_thread(const char* name, std::function<void()>
   try {
     thread = std::thread(std::move(body));
     pthread_setname_np(thread.native_handle(), name);
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     why = error.what();
   }
   pthread_sigmask(SIG_SETMASK, &previous, nullptr);

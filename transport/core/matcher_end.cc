@@ -84,7 +84,8 @@ void Matcher::talk() {
   std::erase_if(answers_, [this](uint64_t number) { return answer(number); });
   std::erase_if(partings_, [this](Parting& parting) { return part(parting); });
   std::erase_if(unreachable_, [this](uint32_t nic) {
-    const bool ended = endpoint_.nic().is_lost(nic);
+    // A peer that lives may still store into its lanes.
+    const bool ended = endpoint_.nic().is_lost(nic) && endpoint_.nic().why_lost(nic) == nic::kHasEnded;
     if (ended)
       endpoint_.part_lanes(nic);
     return ended;

@@ -86,7 +86,7 @@ size_t Overflow::drain(uint32_t patience) {
 // Looks at a portion of the triggers, and runs a portion, so that much of either does not make every call long.
 size_t Overflow::run_fired() {
   size_t ran = 0;
-  for (size_t left = std::min(kPortion, by_trigger_.size()); left > 0; --left) {
+  for (size_t left = std::min(kPortion, by_trigger_.size()); left > 0 && ran < kPortion; --left) {
     auto trigger = by_trigger_.lower_bound(cursor_);
     if (trigger == by_trigger_.end())
       trigger = by_trigger_.begin();
@@ -114,11 +114,9 @@ uint64_t Overflow::reached(uint32_t trigger) {
 
 bool Overflow::is_overdue(uint64_t context, uint64_t start) {
   const std::lock_guard lock(mutex_);
-  return std::any_of(by_trigger_.begin(), by_trigger_.end(), [&](const auto& trigger) {
-    const auto& waiting = trigger.second;
-    return std::any_of(waiting.begin(), waiting.upper_bound(reached(trigger.first)), [&](const auto& each) {
-      return each.second->op.context == context && each.second->op.start == start;
-    });
+  // Reading a trigger is dear: last.
+  return std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& each) {
+    return each.op.context == context && each.op.start == start && each.threshold <= reached(each.trigger.value);
   });
 }
 
