@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nicsim/deterministic/card_mail.h"
+#include "transport/core/plan.h"
 
 namespace lanyard::nicsim {
 
@@ -174,6 +175,7 @@ Status check(const Config& config) {
   const WorldOptions& world = config.world;
   const uint64_t messages =
       uint64_t{halo.ranks} * halo.neighbours * halo.each_way * (halo.both_ways ? 2 : 1) * (halo.two_sets ? 2 : 1);
+  const uint64_t oldest = kOldest / core::pieces_of(halo.bytes, world.longest(0, 1));
   const std::pair<bool, std::string> rules[] = {
       {halo.ready && !halo.startall,
        "ready sends are started together, so 'single-starts' goes with regular ones only"},
@@ -182,6 +184,8 @@ Status check(const Config& config) {
            std::to_string(halo.bytes) + " bytes, " + std::to_string(halo.iterations) + " times"},
       {(halo.merged || halo.two_sets) && (!halo.startall || halo.ready || halo.queues > 1),
        "'merged' and 'two-sets' take regular sends that are started together on one queue"},
+      {config.program == nullptr && world.age > oldest,
+       "no counter counts so many pieces: 'age' is at most " + std::to_string(oldest)},
       {world.late_events && !world.driver, "'late-events' takes a driver"},
       {world.driver && (world.blocking_post || world.in_flight > 0 || world.bells != Bells::kCalls),
        "a driver goes without 'blocking-post', 'in-flight' and other bells than host calls"},

@@ -246,13 +246,13 @@ void TcpWire::lose(uint32_t rank, const std::string& why) {
   Peer& peer = *peers_[rank];
   if (std::exchange(peer.lost, true))
     return;
-  if (peer.out != nullptr)
-    peer.out->close();
   if (peer.in != nullptr) {
     if (why != nic::kHasEnded)
       peer.in->say_unreachable();
     peer.in->close();
   }
+  if (peer.out != nullptr)
+    peer.out->close();
   sink_->peer_lost(rank, why);
 }
 

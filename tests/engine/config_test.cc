@@ -68,6 +68,7 @@ TEST(Config, WhatIsWrongIsNamed) {
       {"merged,queues=2", "'merged'"},
       {"two-sets,single-starts", "'two-sets'"},
       {"two-sets,age=1099511627777", "age=1099511627777"},
+      {"2ranks,bytes=4096,max-message=8,age=1099511627776", "at most 2147483648"},
       {"program=0-1:8a/s0_w0/s0r_w0r", "0-1:8a"},
       {"program=0-1:8i1c/s0_w0/s0r_w0r", "0-1:8i1c"},
       {"program=0-1:8j1/s0_w0/s0r_w0r,age=1099511627777", "age=1099511627777"},
