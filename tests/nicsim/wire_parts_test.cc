@@ -139,7 +139,7 @@ TEST_F(InboxTest, AttachRefusesWhatIsNoInboxOfThisNonce) {
   open(4);
   const size_t bytes = Inbox::bytes_for(4);
   const auto code = [&](size_t size) { return InboxPort::attach(memory.get(), size, kNonce).status().code(); };
-  EXPECT_EQ(InboxPort::attach(memory.get(), bytes, kNonce + 1).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(InboxPort::attach(memory.get(), bytes, kNonce + 1).status().code(), Code::kNotFound);
   EXPECT_EQ(code(bytes - 1), Code::kInvalidArgument);
   EXPECT_EQ(code(16), Code::kInvalidArgument);
   for (const uint32_t slots : {0u, 1u, 3u, 8u, 1u << 20, ~0u}) {
