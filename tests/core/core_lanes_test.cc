@@ -211,10 +211,12 @@ TEST(CoreLanesTest, WhatFailedIsLetGoOf) {
   Job job;
   job.pair(64);
   job.start_and_wait(0, *job.send);
-  std::this_thread::sleep_for(2ms);
+  const auto waits = [&] { return job.queue(0).explain_stall().find("has not started its side") != std::string::npos; };
+  // The stream's start has to run first.
+  for (const auto end = std::chrono::steady_clock::now() + 2min; !waits() && std::chrono::steady_clock::now() < end;)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(waits()) << job.queue(0).explain_stall();
   EXPECT_FALSE(job.streams[0]->poll());
-  EXPECT_NE(job.queue(0).explain_stall().find("has not started its side"), std::string::npos)
-      << job.queue(0).explain_stall();
   job.process(0).endpoint.end_peer(*job.send, 0, true);
   EXPECT_EQ(job.process(0).endpoint.take_failed(job.queue(0)), job.send);
   job.process(0).endpoint.release(*job.send);
