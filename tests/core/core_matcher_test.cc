@@ -353,6 +353,7 @@ TEST_F(MatcherTest, AnOfferOfAProcessThatHasEndedIsNobodys) {
   rank(0).send(2, 5, 8);
   mail->end(0);
   carry();
+  rank(2).matcher.lose_peer(0, "rank 0 has ended");
   EXPECT_EQ(receive.state, Request::State::kMatching) << "somebody else may send it";
   Request& send = rank(1).send(2, 5, 8);
   carry();
