@@ -1,6 +1,7 @@
-# To be sourced in the root of the tree: sets $bazel, and removes from the disk cache of .bazelrc what nobody has read for
-# two weeks. Debian's Bazel goes first, by its own name: another one may come first in PATH.
-bazel=$(command -v bazel-4 || command -v bazel) || { echo "no bazel: apt-get install bazel-bootstrap" >&2; exit 1; }
+# Source this in the root of the tree. It sets $bazel. It also removes files that nobody has read
+# for two weeks from the disk cache of .bazelrc. Debian's Bazel comes first, by its own name, because
+# another one may come first in PATH.
+bazel=$(command -v bazel-4 || command -v bazel) || { echo "bazel not found: apt-get install bazel-bootstrap" >&2; exit 1; }
 cache=~/.cache/lanyard/bazel
 if [[ -d $cache && -z $(find "$cache/cleaned" -mtime -1 2>/dev/null) ]]; then
   find "$cache" -type f -atime +14 -delete

@@ -1,5 +1,5 @@
-# Reads the benchmarks' CSV (columns by name, from each header line) and prints a short table.
-# Prints "verified" and exits 0 only when every row says so and every needed mode has a row:
+# Reads the benchmarks' CSV (each header line names the columns) and prints a short table. Prints
+# "verified" and exits 0 only if every row is verified and every needed mode has a row:
 #   awk -f demo_table.awk -v need_pingpong="mpi send" -v need_game_of_life="mpi" FILE...
 
 function get(name) { return (name in column) ? $column[name] : "" }
@@ -16,7 +16,7 @@ function check_modes(benchmark, needed,    modes, i, n) {
     if (!((benchmark, modes[i]) in seen)) complain(benchmark " has no result for mode " modes[i])
 }
 
-# Largest of the rows: the counts are those of a run so far.
+# Keeps the largest value of the rows, because the counts are running totals.
 function note_nic(key) {
   if (get("counters") + 0 > counters[key]) counters[key] = get("counters") + 0
   if (get("entries_posted") + 0 > posted[key]) posted[key] = get("entries_posted") + 0
@@ -28,7 +28,7 @@ BEGIN { FS = "," }
 
 {
   sub(/\r$/, "")
-  while (match($0, /"[^"]*"/)) {  # a quoted cell may hold commas
+  while (match($0, /"[^"]*"/)) {  # a quoted cell may contain commas
     cell = substr($0, RSTART + 1, RLENGTH - 2)
     gsub(/,/, ";", cell)
     $0 = substr($0, 1, RSTART - 1) cell substr($0, RSTART + RLENGTH)

@@ -1,17 +1,18 @@
-# To be sourced in the root of the tree. Runs tests by Bazel, sums up in words, and counts:
+# Source this in the root of the tree. It runs tests with Bazel and counts their results:
 #
 #   run_tests LABEL CONFIG BAZEL_ARGUMENT...   CONFIG is one of .bazelrc, or '' for the default
-#   run_step LABEL COMMAND...                  a command that counts as one test
-#   finish                                     prints "N passed, N failed[, N skipped]"; its status is the verdict
+#   run_step LABEL COMMAND...                  runs a command that counts as one test
+#   finish                                     prints "N passed, N failed[, N skipped]"; fails if
+#                                              a test failed or none passed
 #
-# A test skips itself by passing with a log line "SKIPPED: reason". A GoogleTest program in which every test skipped counts
-# as skipped, too. Skips are listed with their reasons.
+# A test skips itself by passing with the log line "SKIPPED: reason". A GoogleTest program counts as
+# skipped if all its tests skipped. The summary lists skips with their reasons.
 source tools/bazel.sh
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 total_passed=0 total_failed=0 total_skipped=0
 
-# "label status" of each test in Bazel's summary.
+# Prints "label status" for each test in Bazel's summary.
 test_results() {
   awk '/^\/\/[^ ]+ +(\(cached\) )?(PASSED|FLAKY|FAILED|TIMEOUT|NO STATUS|INCOMPLETE|REMOTE FAILURE)/ {
     label = $1
@@ -23,13 +24,13 @@ test_results() {
   END { for (label in status) print label, status[label] }' "$1" | sort
 }
 
-# The first of Bazel's own error lines, shortened: what did not build.
+# Prints the first five of Bazel's error lines, shortened: they say what did not build.
 build_errors() {
   awk '/^ERROR: / && !/No test targets/ && n++ < 5 {print substr($0, 1, 160)}' "$1"
 }
 
-# The log of one test. Prints "all REASON" when it skipped as a whole, "part TEST: REASON" for each GoogleTest case that
-# skipped in a program where others ran.
+# skips_of TEST PREFIX: reads the test's log. Prints "all REASON" if the whole test skipped, or else
+# "part CASE: REASON" for each GoogleTest case that skipped.
 skips_of() {
   local folder=${1#//}
   folder=$2testlogs/${folder/:/\/}
@@ -75,10 +76,10 @@ run_tests() {
       passed=$((passed + 1))
     fi
   done < <(test_results "$log")
-  # 3: tests failed; 4: no tests. Anything else went wrong outside the tests.
+  # Bazel's status 3: tests failed; 4: no tests. Any other failure lies outside the tests.
   if [[ $status -ne 0 && $status -ne 3 && $status -ne 4 && $failed -eq 0 ]]; then
     failed=1
-    echo "FAILED  the build (bazel's exit status $status)" >>"$notes"
+    echo "FAILED  the build (exit status $status of bazel)" >>"$notes"
   fi
   build_errors "$log" >>"$notes"
   echo "== $label: $passed passed, $failed failed, $skipped skipped; $((SECONDS - start)) s"
