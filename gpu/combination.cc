@@ -46,7 +46,7 @@ Result<std::shared_ptr<Packing>> make_host_combining(Combination combination, ui
   packing->packed = {static_cast<std::byte*>(std::aligned_alloc(kLine, combination.unplaced() * stride)), std::free};
   if (packing->packed == nullptr)
     return Status(Code::kExhausted,
-                  "no memory for the " + std::to_string(combination.unplaced() * stride) + " bytes of others");
+                  "no memory for " + std::to_string(combination.unplaced() * stride) + " bytes of contributions");
   combination.place(packing->packed.get(), stride);
   packing->combination = std::make_shared<Combination>(std::move(combination));
   packing->memory = memory;

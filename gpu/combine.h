@@ -1,5 +1,6 @@
-// The arithmetic of reductions: one source for hosts and devices, so that both come to the same bits. (Devices must not
-// contract a product and a sum into one operation: gpu/device/kernels.cu is compiled so.)
+// The arithmetic of reductions, one source for hosts and devices. Both produce the same bits
+// because neither contracts a product and a sum into one operation. Compile it with
+// -ffp-contract=off on hosts (gpu/BUILD.bazel); kernels.cu is compiled likewise.
 #ifndef LANYARD_GPU_COMBINE_H_
 #define LANYARD_GPU_COMBINE_H_
 
@@ -21,11 +22,11 @@ enum class Operation : uint32_t {
   kBitAnd,
   kBitOr,
   kBitXor,
-  kMaxLocation,  // of equal values the lower index
+  kMaxLocation,  // of equal values, the lower index
   kMinLocation,
 };
 
-// X(element, what is defined for it by MPI 4.0 sections 6.9.2 and 6.9.4, its type).
+// X(element, its operations by MPI 4.0 sections 6.9.2 and 6.9.4, its C++ type).
 #define LANYARD_ELEMENTS(X)                     \
   X(kInt8, Integers, int8_t)                    \
   X(kInt16, Integers, int16_t)                  \
@@ -47,7 +48,7 @@ enum class Operation : uint32_t {
   X(kInt64Int32, Pairs, Pair<int64_t, int32_t>) \
   X(kFloatFloat, Pairs, Pair<float, float>)     \
   X(kDoubleDouble, Pairs, Pair<double, double>)
-// What devices do not have.
+// Elements that devices do not support.
 #define LANYARD_HOST_ELEMENTS(X)                         \
   X(kLongDouble, Reals, long double)                     \
   X(kLongDoubleComplex, Complexes, Complex<long double>) \
@@ -59,13 +60,13 @@ enum class Element : uint32_t {
 #undef LANYARD_ELEMENT
 };
 
-// out[i] = ((parts[0][i] op parts[1][i]) op parts[2][i]) ..., in this order always. `out` may be one of the parts.
-// Addresses are numbers, as devices take them.
+// out[i] = ((parts[0][i] op parts[1][i]) op parts[2][i]) ..., always in this order. `out` may be
+// one of the parts. Addresses are integers: kernels take this struct as it is.
 struct CombineArguments {
   uint64_t out;
-  uint64_t parts;       // of `part_count` addresses
+  uint64_t parts;       // the address of an array of part_count addresses
   uint64_t part_count;  // at least 1
-  uint64_t count;       // elements of each
+  uint64_t count;       // elements in each part
   Element element;
   Operation operation;
 };
@@ -76,7 +77,7 @@ template <typename T>
 struct Complex {
   T real, imaginary;
 };
-// A value and where it is.
+// A value and its index, for kMaxLocation and kMinLocation.
 template <typename V, typename I>
 struct Pair {
   V value;
@@ -93,7 +94,7 @@ LANYARD_HOST_AND_DEVICE inline bool is_infinite(Complex<T> z) {
   return is_infinite(z.real) || is_infinite(z.imaginary);
 }
 
-// 1 for what is infinite, 0 for what is not, with its sign.
+// 1 if x is infinite, else 0; with the sign of x.
 template <typename T>
 LANYARD_HOST_AND_DEVICE inline T boxed(T x) {
   return copysign(is_infinite(x) ? T(1) : T(0), x);
@@ -109,8 +110,9 @@ LANYARD_HOST_AND_DEVICE inline Complex<T> plain_product(Complex<T> a, Complex<T>
   return {a.real * b.real - a.imaginary * b.imaginary, a.real * b.imaginary + a.imaginary * b.real};
 }
 
-// C11 annex G.5.1: an infinite factor makes an infinite product, unless the other is zero or no number, though both
-// of its parts come out as no numbers; so do finite factors whose products overflow.
+// A complex product by C11 annex G.5.1. If both parts come out as NaN, the product may still be
+// infinite: because of an infinite factor, or because a partial product overflows. Compute it
+// again then.
 template <typename T>
 LANYARD_HOST_AND_DEVICE inline Complex<T> product_of(Complex<T> a, Complex<T> b) {
   const Complex<T> product = plain_product(a, b);
@@ -132,7 +134,7 @@ LANYARD_HOST_AND_DEVICE inline Complex<T> product_of(Complex<T> a, Complex<T> b)
   return {infinity * direction.real, infinity * direction.imaginary};
 }
 
-// Of integers and real numbers. Of integers that overflow: what is left in memory.
+// For integers and real numbers. Integers wrap around on overflow.
 template <Operation operation, typename T>
 LANYARD_HOST_AND_DEVICE inline T combined(T a, T b) {
   constexpr bool is_real = T(1) / 2 != 0;
@@ -193,7 +195,7 @@ LANYARD_HOST_AND_DEVICE inline bool run(const CombineArguments& arguments, uint6
 
 template <Operation... operations>
 struct Defined {
-  // The one of them that is wanted; false where it is another.
+  // Runs a.operation. Returns false if it is not one of `operations`.
   template <typename T>
   LANYARD_HOST_AND_DEVICE static bool run(const CombineArguments& a, uint64_t first, uint64_t stride) {
     return ((a.operation == operations && combining::run<T, operations>(a, first, stride)) || ...);
@@ -209,8 +211,8 @@ using Pairs = Defined<Operation::kMaxLocation, Operation::kMinLocation>;
 
 }  // namespace combining
 
-// The elements first, first + stride, ... False, and nothing is done, where the operation is not defined for the
-// element, or a device does not have the element.
+// Combines the elements first, first + stride, ... Returns false and does nothing if the operation
+// is not defined for the element, or if a device does not support the element.
 LANYARD_HOST_AND_DEVICE inline bool combine(const CombineArguments& a, uint64_t first, uint64_t stride) {
   using namespace combining;
 #define LANYARD_ELEMENT(element, defined, ...) \

@@ -1,4 +1,4 @@
-// What hosts and devices both compile.
+// Macros for code that is compiled for hosts and devices.
 #ifndef LANYARD_GPU_HOST_AND_DEVICE_H_
 #define LANYARD_GPU_HOST_AND_DEVICE_H_
 

@@ -1,21 +1,22 @@
-// Lanes: matched pairs whose messages devices carry themselves, by kernels that store into each other's memory. No card
-// and no host thread takes part.
+// Lanes: matched pairs whose messages GPUs carry themselves. Kernels store into the memory of the
+// peer's device. No NIC and no host thread takes part.
 //
-// Each side has a LaneEnd in memory of its own device, which the other side's device reaches as well. Start i of a
-// pair:
+// Each side has a LaneEnd in memory of its own device, which the peer's device reaches too.
+// Start i of a pair:
 //
-//   sender's start:    copies, where the receiver has said that it has started; else leaves it to whoever comes first
-//   receiver's start:  says at the sender that it has started; copies, where the sender has left it
-//   the wait of either: copies what nobody has copied yet, once the other side has started; until all is copied
+//   sender's start:    copies the message if the receiver has started; else leaves it open
+//   receiver's start:  tells the sender's end that it has started; copies an open message
+//   a wait:            copies chunks of an open message once both sides have started;
+//                      passes when all chunks are copied
 //
-// So neither start waits for anything, and a wait for nothing but both starts: not for the other side's wait, nor for a
-// host. Of a message that was left, pieces (chunks) are claimed one by one at the sender's end. Whoever copies the last
-// one tells both ends.
+// Either side may copy an open message. So a start waits for nothing, and a wait only for both
+// starts: not for the peer's wait, nor for a host. Each chunk is claimed at the sender's end before
+// it is copied. Whoever copies the last chunk tells both ends.
 //
-// All words count on for as long as the pair lasts, and each has one writer at a time, but for those of the claims. A
-// start knows its number by itself, so starts may be enqueued, or captured and replayed, in any mixture.
+// All words but the claims only grow as long as the pair exists, and have one writer at a time. A
+// start counts by itself. So starts may be enqueued, captured and replayed in any mixture.
 //
-// gpu/lane_protocol.h has the steps; tests/interleaving tries their orders.
+// gpu/lane_protocol.h has the steps; tests/interleaving explores their orders.
 #ifndef LANYARD_GPU_LANE_H_
 #define LANYARD_GPU_LANE_H_
 
@@ -29,19 +30,19 @@ namespace lanyard::gpu {
 
 // One side of a lane, as streams see it.
 struct Lane {
-  int device = 0;       // that starts and waits run on
-  uint64_t end = 0;     // the address of its LaneEnd there
-  uint64_t chunks = 1;  // of a message, in which it is copied
+  int device = 0;       // runs the starts and waits
+  uint64_t end = 0;     // the address of its LaneEnd on that device
+  uint64_t chunks = 1;  // in each message
   uint64_t chunk_bytes = 0;
 };
 
-// What the other side needs. Plain data, carried as it stands.
+// What the peer needs to connect. Plain data, sent as it is.
 struct LaneOffer {
   DeviceMemory::Loan end;
   DeviceMemory::Loan buffer;
 };
 
-// Makes lanes. Threads: any.
+// Makes lanes. Any thread may call it.
 class Lanes {
  public:
   virtual ~Lanes() = default;
@@ -50,28 +51,29 @@ class Lanes {
     std::shared_ptr<Lane> lane;
     LaneOffer offer;
   };
-  // One side, for `bytes` at `buffer`. May wait for the device, not for its streams. Whoever lets go of the lane
-  // requires that nothing that was enqueued names it, and that the other side starts it no more. kUnsupported: the
-  // memory is not a device's, or cannot be lent, or the device is shared with other processes.
+  // Opens one side for `bytes` bytes at `buffer`. May wait for the device, not for its streams.
+  // Before the last reference to the lane goes, nothing enqueued may name it and the peer must have
+  // stopped starting it. kUnsupported: not device memory, memory that cannot be lent, or a device
+  // that other processes use too.
   virtual Result<Opened> open(bool sends, void* buffer, uint64_t bytes) = 0;
 
   struct Terms {
     uint64_t bytes = 0;  // of the message
-    bool ready = false;  // a ready send's: the sender need not be told of starts
-    // Words of the host's, which outlive the lane:
-    uint64_t* begun = nullptr;  // each start that the device has made makes it grow by one
-    uint64_t* done = nullptr;   // each wait that has passed makes it grow by one
-    uint64_t* gone = nullptr;   // once it has grown waits pass
+    bool ready = false;  // a ready send: the sender need not know of the receiver's starts
+    // Host words, which must outlive the lane:
+    uint64_t* begun = nullptr;  // grows by one with each start
+    uint64_t* done = nullptr;   // grows by one with each wait that passes
+    uint64_t* gone = nullptr;   // once it has grown, waits pass
     bool may_wait = false;      // for the device: no stream waits for what the caller does next
   };
-  // Makes it usable, once. As open(). kUnsupported: the other side's memory is on another host, or this device has no
-  // way to it; kFailed: the memory could not be mapped.
+  // Connects the lane, once. May wait as open() does. kUnsupported: the peer's memory is on another
+  // host, or this device cannot reach it. kFailed: the memory could not be mapped.
   virtual Status connect(Lane& lane, const LaneOffer& other, const Terms& terms) = 0;
 
-  // This side touches the other's memory no more: requires that nothing that was enqueued names the lane.
+  // This side no longer touches the peer's memory. Requires: nothing enqueued names the lane.
   virtual void disconnect(Lane& lane) = 0;
-  // Whether memory of others is mapped that nobody touches, and unmaps it. To unmap may wait for the devices: not to be
-  // called while a stream may wait for what the caller does next.
+  // may_unmap() tells whether memory of peers is mapped that no lane uses; unmap() unmaps it. That
+  // may wait for devices: do not call it while a stream may wait for what the caller does next.
   virtual bool may_unmap() const = 0;
   virtual void unmap() = 0;
 };

@@ -1,15 +1,16 @@
-// The steps of lanes (gpu/lane.h), one source for devices, for the devices in software of the tests, and for the engine
-// that tries their orders.
+// The steps of lanes (gpu/lane.h). One source serves devices, the tests' devices in software, and
+// the engine that explores interleavings.
 //
-// A Team is who runs them together: the threads of a block, or one thread. It offers
-//  - load(word), acquire(word), store(word, value) and fence(), of words that everybody reaches; what was written
-//    before a fence is visible to who has acquired what is stored behind it;
-//  - exchange(word, expected, value): stores where it is as expected; returns what was there. What a team of this
-//    device saw before one is visible to its others behind theirs;
-//  - add(word, value): returns what was there before;
-//  - leads(): whether the calling thread is the one that does for all what is done once;
-//  - share(value): what the leading one has given, to all; each comes to it;
-//  - copy(to, from, bytes): together; once each comes to the next share(), all is written.
+// A Team runs the steps: the threads of a block, or one thread. It offers
+//  - load(word), acquire(word), store(word, value) and fence(), on words that every device reaches.
+//    Writes before a fence are visible to whoever acquires a value stored after it;
+//  - exchange(word, expected, value): compare and swap; returns the old value. It acquires and
+//    releases among the teams of one device;
+//  - add(word, value): atomic; returns the old value;
+//  - leads(): whether the calling thread does the work that is done once;
+//  - share(value): returns the leading thread's value to all threads, which must all call it;
+//  - copy(to, from, bytes): all threads together; complete once every thread is
+//    in the next share().
 #ifndef LANYARD_GPU_LANE_PROTOCOL_H_
 #define LANYARD_GPU_LANE_PROTOCOL_H_
 
@@ -27,22 +28,22 @@
 
 namespace lanyard::gpu {
 
-// The address of a word of an end.
+// The address of a word of a LaneEnd.
 #define LANYARD_LANE_WORD(end, word) ((end) + offsetof(LaneEnd, word))
 
-// What a step needs of an end: what does not change while it runs.
+// What a step needs of a LaneEnd. It does not change during the step.
 struct LaneView {
   uint64_t end;  // its address
   uint64_t buffer, peer_buffer, peer, bytes, chunk_bytes, chunks, sends, ready;
-  uint64_t iteration;  // that is started, or waited for
-  uint64_t decided;    // as the team came to it
+  uint64_t iteration;  // the number of the start that begins, or is waited for
+  uint64_t decided;    // as read by view_lane()
   uint64_t opened;     // likewise
-  uint64_t told;       // the host's word that this start, or wait, makes told_base and the iteration
+  uint64_t told;       // the host word that this start or wait sets to told_base + iteration
   uint64_t told_base;
 
-  // Of a send's end: which chunks of an iteration that was left have been claimed, and how many are copied. Two of each
-  // in turn: who begins with one of them knows that nobody is left who has it from two iterations ago, as the other
-  // side has started since; of the last one somebody may be.
+  // The sender's counts of chunks claimed and copied, if it left the message open. Two sets take
+  // turns. The set of two iterations ago is free, as the peer has started since. The set of the
+  // previous iteration may still be in use.
   LANYARD_LANE_STEP uint64_t claimed() const { return claims(offsetof(LaneEnd, claimed)); }
   LANYARD_LANE_STEP uint64_t copied() const { return claims(offsetof(LaneEnd, copied)); }
 
@@ -72,8 +73,9 @@ LANYARD_LANE_STEP LaneView view_lane(Team& team, uint64_t end, bool start) {
   return view;
 }
 
-// Whether the other side has started, and a receive's has left the message. (Nobody tells a ready send: its user
-// knows.) Where it is a start ahead this one is complete, and its claims may be old ones.
+// Whether this side may copy: the peer has started, and a receiver's peer has left the message
+// open. (A ready sender's peer has started: its user knows.) If the peer is one start ahead, this
+// iteration is complete and its claims may be old; hence == and not >=.
 template <typename Team>
 LANYARD_LANE_STEP bool is_open(Team& team, const LaneView& lane) {
   return (lane.sends != 0 && lane.ready != 0) || team.acquire(LANYARD_LANE_WORD(lane.end, opened)) == lane.iteration;
@@ -90,7 +92,7 @@ LANYARD_LANE_STEP void copy_chunk(Team& team, const LaneView& lane, uint64_t chu
     team.copy(lane.buffer + at, lane.peer_buffer + at, bytes);
 }
 
-// By the leading one: the iteration is copied, and who is told of it sees so.
+// Tells both ends that the iteration is copied. Called by the leading thread.
 template <typename Team>
 LANYARD_LANE_STEP void tell_both(Team& team, const LaneView& lane) {
   team.fence();  // the message
@@ -98,8 +100,8 @@ LANYARD_LANE_STEP void tell_both(Team& team, const LaneView& lane) {
   team.store(LANYARD_LANE_WORD(lane.end, completed), lane.iteration);
 }
 
-// Copies chunks of a message that was left as long as there are any that nobody has claimed. Requires is_open().
-// Whether there was one.
+// Claims and copies chunks of an open message until all are claimed. Requires is_open(). Returns
+// whether it copied any.
 template <typename Team>
 LANYARD_LANE_STEP bool copy_chunks(Team& team, const LaneView& lane) {
   for (bool any = false;; any = true) {
@@ -116,7 +118,8 @@ LANYARD_LANE_STEP bool copy_chunks(Team& team, const LaneView& lane) {
   }
 }
 
-// Whether a start of a send copies its message. All of its teams come to the same. By the leading one.
+// Decides whether a send's start copies the message itself or leaves it open. All teams of the
+// start get the same answer. Called by the leading thread.
 template <typename Team>
 LANYARD_LANE_STEP bool decide(Team& team, const LaneView& lane, uint32_t teams) {
   const uint64_t word = LANYARD_LANE_WORD(lane.end, decided);
@@ -126,18 +129,18 @@ LANYARD_LANE_STEP bool decide(Team& team, const LaneView& lane, uint32_t teams) 
     team.store(word, mine);
     return mine % 2 != 0;
   }
-  if (lane.decided / 2 == lane.iteration)  // another has
+  if (lane.decided / 2 == lane.iteration)  // another team has decided
     return lane.decided % 2 != 0;
   const uint64_t there = team.exchange(word, lane.decided, mine);
   return (there == lane.decided ? mine : there) % 2 != 0;
 }
 
-// One of the `teams` that start a lane together; the first of them is 0.
+// Starts a lane. All `teams` teams of the start call it, with `which` = 0, 1, ...
 template <typename Team>
 LANYARD_LANE_STEP void start_lane(Team& team, const LaneView& lane, uint32_t which, uint32_t teams) {
   if (lane.sends == 0) {
     if (which == 0 && team.leads()) {
-      team.fence();  // what the stream has read of the buffer before is read
+      team.fence();  // earlier reads of the buffer by this stream are done
       team.store(LANYARD_LANE_WORD(lane.peer, opened), lane.iteration);
     }
     if (team.share(team.leads() && is_open(team, lane) ? 1 : 0) != 0)
@@ -155,13 +158,14 @@ LANYARD_LANE_STEP void start_lane(Team& team, const LaneView& lane, uint32_t whi
     tell_both(team, lane);
 }
 
-// What the host is told when a start begins, and when a wait has passed because the iteration is copied. By one thread.
+// Tells the host that a start has begun, or that a wait has passed because the iteration is copied.
+// Called by one thread.
 template <typename Team>
 LANYARD_LANE_STEP void tell_host(Team& team, const LaneView& lane) {
   team.store(lane.told, lane.told_base + lane.iteration);
 }
 
-// Once all teams have done theirs, by one thread.
+// Ends a start. Called by one thread after all teams have returned from start_lane().
 template <typename Team>
 LANYARD_LANE_STEP void end_start(Team& team, const LaneView& lane, uint32_t teams) {
   team.store(LANYARD_LANE_WORD(lane.end, started), lane.iteration);
@@ -172,15 +176,15 @@ LANYARD_LANE_STEP void end_start(Team& team, const LaneView& lane, uint32_t team
       tell_both(team, lane);
     return;
   }
-  // It is whoever's that comes first.
+  // Leave the message open.
   team.store(lane.claimed(), 0);
   team.store(lane.copied(), 0);
   team.fence();  // the buffer
   team.store(LANYARD_LANE_WORD(lane.peer, opened), lane.iteration);
 }
 
-// What a wait finds. By one thread. To acquire with each look disturbs others where it goes on for long: unless `eager`
-// words are looked at by plain loads first.
+// What a wait finds. Called by one thread. Acquiring again and again disturbs other kernels. So
+// without `eager` plain loads come first.
 enum class LaneLook : uint8_t { kNothing, kMayCopy, kComplete };
 template <typename Team>
 LANYARD_LANE_STEP LaneLook look_at_lane(Team& team, const LaneView& lane, bool eager) {
@@ -192,7 +196,7 @@ LANYARD_LANE_STEP LaneLook look_at_lane(Team& team, const LaneView& lane, bool e
   return is_open(team, lane) ? LaneLook::kMayCopy : LaneLook::kNothing;
 }
 
-// Whether the lane was let go of, which is asked seldom: the word is the host's.
+// Whether the lane was abandoned. Ask rarely: the word is in host memory.
 template <typename Team>
 LANYARD_LANE_STEP bool is_gone(Team& team, const LaneView& lane) {
   return team.load(team.load(LANYARD_LANE_WORD(lane.end, gone))) > team.load(LANYARD_LANE_WORD(lane.end, gone_base));

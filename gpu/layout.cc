@@ -39,7 +39,7 @@ Range range_of(const Shape& shape) {
 
 enum class Way { kPack, kUnpack };
 
-// One copy. Addresses are numbers, because MPI_BOTTOM is none and offsets from it are.
+// One copy. Addresses are integers: with MPI_BOTTOM the base is null and offsets are addresses.
 template <Way way>
 class Copy {
  public:
@@ -56,7 +56,7 @@ class Copy {
   }
 
  private:
-  // With a length that the compiler knows, where it is not 0.
+  // Copies runs of `length` bytes, a constant for the compiler, or of `bytes` bytes if it is 0.
   template <size_t length>
   void copy_equal(uint64_t memory, int64_t stride, uint64_t count, size_t bytes) {
     for (uint64_t i = 0; i < count; ++i, memory += static_cast<uint64_t>(stride))
@@ -148,7 +148,7 @@ Shape sequence(std::vector<Shape> parts) {
 }
 
 Layout::Layout(const Shape& shape) {
-  LANYARD_CHECK(!shape.empty(), "a layout of nothing");
+  LANYARD_CHECK(!shape.empty(), "a layout needs a shape that is not empty");
   const Range range = range_of(shape);
   lowest_ = range.lowest;
   highest_ = range.highest;

@@ -1,8 +1,9 @@
-// Layout: which bytes of memory a datatype with gaps names, in which order, and copies between them and packed memory.
+// Layout: the bytes that a datatype with gaps covers, in order, and copies between them
+// and packed memory.
 //
-// It models the type map of an MPI datatype, several elements of it, as loops over runs of bytes. A vector of a million
-// blocks is one loop and takes as much memory as a vector of two; only blocks without any regularity are kept one by
-// one.
+// It represents the type map of one or more elements of an MPI datatype as loops over runs of
+// bytes. A vector of a million blocks is one loop and takes as much memory as a vector of two. Only
+// irregular blocks are stored one by one.
 #ifndef LANYARD_GPU_LAYOUT_H_
 #define LANYARD_GPU_LAYOUT_H_
 
@@ -15,12 +16,12 @@
 
 namespace lanyard::gpu {
 
-// A layout while it is put together. `offset` and the following are LayoutLoop's.
+// A layout under construction. offset, count and stride are as in LayoutLoop.
 struct Shape {
   int64_t offset = 0;
   uint64_t count = 1;
   int64_t stride = 0;
-  uint64_t length = 0;  // of a run of bytes; 0 where there are parts, or nothing at all
+  uint64_t length = 0;  // of a run of bytes; 0 if there are parts, or if the shape is empty
   std::vector<Shape> parts;
 
   bool empty() const { return length == 0 && parts.empty(); }
@@ -28,34 +29,35 @@ struct Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
-// The shape `count` times, the beginnings `stride` bytes apart. What lies one behind the other becomes one.
+// Repeats the shape `count` times, `stride` bytes apart. Merges runs that become contiguous.
 Shape repeat(Shape shape, uint64_t count, int64_t stride);
-// Puts the shape behind the parts, `offset` bytes further on than it says itself. Runs that touch become one, and what
-// is the same at equal distances one loop.
+// Appends the shape, shifted by `offset` bytes. Merges runs that touch, and turns equal shapes at
+// equal distances into one loop.
 void append(std::vector<Shape>& parts, Shape shape, int64_t offset);
-// The parts one after another.
+// One shape of all the parts, in order.
 Shape sequence(std::vector<Shape> parts);
 
-// Immutable, so any thread at any time.
+// Immutable: any thread may use it at any time.
 class Layout {
  public:
-  // Who makes shapes of what users give refuses more loops than that, and loops that are nested deeper: copies recurse.
+  // Limits for shapes made from user input: the most loops, and the deepest nesting. The caller
+  // must check them. Copies recurse.
   static constexpr size_t kMostLoops = size_t{1} << 22;
   static constexpr int kDeepest = 200;
 
-  // Requires that the shape is not empty.
+  // Requires: the shape is not empty.
   explicit Layout(const Shape& shape);
 
   uint64_t bytes() const { return loops_.front().bytes * loops_.front().count; }
-  // The memory lies within [lowest, highest) from the address that the layout is used with; negative where it begins
-  // before it.
+  // All bytes lie within [lowest, highest), relative to the address that the layout is used with.
+  // Both may be negative.
   int64_t lowest() const { return lowest_; }
   int64_t highest() const { return highest_; }
-  // The whole first, each loop before its parts.
+  // The outermost loop first. Each loop comes before its parts.
   std::span<const LayoutLoop> loops() const { return loops_; }
 
-  // Copy the first `bytes` bytes of the layout, at most bytes(). `memory` may be null where offsets are addresses.
-  // Bytes that the layout does not name are neither read nor written.
+  // Copy the first `bytes` bytes of the layout, at most bytes(). `memory` may be null if the
+  // offsets are addresses. Bytes outside the layout are neither read nor written.
   void pack(const void* memory, std::byte* packed, uint64_t bytes) const;
   void unpack(const std::byte* packed, void* memory, uint64_t bytes) const;
 

@@ -1,4 +1,4 @@
-// LayoutLoop: a part of a layout (gpu/layout.h), as hosts and devices both read it.
+// LayoutLoop: one loop of a layout (gpu/layout.h), read by hosts and devices.
 #ifndef LANYARD_GPU_LAYOUT_LOOP_H_
 #define LANYARD_GPU_LAYOUT_LOOP_H_
 
@@ -8,26 +8,27 @@
 
 namespace lanyard::gpu {
 
-// What is done `count` times, `stride` bytes apart: a run of bytes, or parts one after another. Plain data, which a
-// device's kernels read as it stands.
+// A run of bytes, or several parts in order, repeated `count` times, `stride` bytes apart. Plain
+// data: kernels read it as it is.
 struct LayoutLoop {
-  int64_t offset;   // of the first time, from where one time of the loop around it begins
+  // of the first repetition, from the start of one repetition of the enclosing loop
+  int64_t offset;
   uint64_t count;   // > 0
   int64_t stride;   // may be negative
-  uint64_t bytes;   // of one time, packed; > 0
-  uint64_t packed;  // where it begins in one time of the loop around it, packed
-  uint32_t first;   // the first of its parts, which stand one after another behind it in the layout
-  uint32_t parts;   // 0: it is a run of bytes
+  uint64_t bytes;   // packed size of one repetition; > 0
+  uint64_t packed;  // packed offset within one repetition of the enclosing loop
+  uint32_t first;   // index of the first part in the layout; the other parts follow it
+  uint32_t parts;   // number of parts; 0: a run of bytes
 };
 
-// Where the byte at `packed` of a whole layout lies, from the address that the layout is used with. Requires
-// packed < the layout's bytes.
+// The offset of the layout's byte number `packed` in packed order, relative to the address that the
+// layout is used with. Requires: packed < the layout's bytes().
 LANYARD_HOST_AND_DEVICE inline int64_t place_of(const LayoutLoop* loops, uint64_t packed) {
   const LayoutLoop* loop = loops;
   int64_t place = 0;
   for (;;) {
     place += loop->offset;
-    // Devices divide numbers of 32 bits much faster.
+    // Devices divide 32-bit numbers much faster.
     const uint64_t time = ((packed | loop->bytes) >> 32) == 0
                               ? static_cast<uint32_t>(packed) / static_cast<uint32_t>(loop->bytes)
                               : packed / loop->bytes;
@@ -35,7 +36,7 @@ LANYARD_HOST_AND_DEVICE inline int64_t place_of(const LayoutLoop* loops, uint64_
     place += static_cast<int64_t>(time) * loop->stride;
     if (loop->parts == 0)
       return place + static_cast<int64_t>(packed);
-    // The last of the parts that begins there or before.
+    // Find the last part that begins at or before `packed`.
     const LayoutLoop* part = loops + loop->first;
     for (uint32_t left = loop->parts; left > 1;) {
       const uint32_t half = left / 2;

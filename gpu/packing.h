@@ -1,5 +1,5 @@
-// Packing: what a stream does between the memory of a request and that of the program: memory with gaps and the packed
-// memory that stands for it on the wire, or contributions and what they are combined into.
+// Packing: what a stream does between a request's memory and the program's memory. It packs or
+// unpacks memory with gaps, or it combines contributions into a result.
 #ifndef LANYARD_GPU_PACKING_H_
 #define LANYARD_GPU_PACKING_H_
 
@@ -14,20 +14,21 @@
 
 namespace lanyard::gpu {
 
-// What a stream packs and unpacks. Both sides are memory of one device, or of the host. Owns the packed memory.
+// All memory is on one device, or on the host. Owns the packed memory.
 struct Packing {
   std::shared_ptr<const Layout> layout;
-  void* memory = nullptr;             // the user's, where the layout begins; null with MPI_BOTTOM
+  void* memory = nullptr;             // where the layout begins; null with MPI_BOTTOM
   std::shared_ptr<std::byte> packed;  // layout->bytes() long
-  // Of a receive, in place of a layout: what is done in place of unpacking. `packed` then owns the contributions, and
-  // `memory` is where they are combined into.
+  // Instead of a layout, for a receive that combines rather than unpacks. `packed` then owns the
+  // contributions, and the result goes to `memory`.
   std::shared_ptr<const Combination> combination;
   int device = DeviceMemory::kHost;
-  // Of a device's:
-  std::shared_ptr<std::byte> loops;  // the layout's, or the addresses of the combination's parts, in its memory
-  uint32_t unit = 1;                 // so many bytes at a time (gpu/device/kernel_arguments.h)
+  // For memory of a device only:
+  // on the device: the layout's loops, or the addresses of the combination's parts
+  std::shared_ptr<std::byte> loops;
+  uint32_t unit = 1;  // bytes copied at a time (gpu/device/kernel_arguments.h)
 
-  // On the calling thread. Require memory of the host's.
+  // Run on the calling thread. Require host memory.
   void pack(uint64_t bytes) const { layout->pack(memory, packed.get(), bytes); }
   void unpack(uint64_t bytes) const {
     if (combination != nullptr)
@@ -37,8 +38,9 @@ struct Packing {
   }
 };
 
-// Of a combination, into `memory`, of parts in the host's memory. Those without an address, of others, get places
-// `stride` bytes apart, a multiple of 64, in memory that the packing owns. kExhausted.
+// Makes a packing that combines parts in host memory into `memory`. Parts without an address are
+// contributions of other processes. They get places `stride` bytes apart (a multiple of 64) in
+// memory that the packing owns. kExhausted: no memory.
 Result<std::shared_ptr<Packing>> make_host_combining(Combination combination, uint64_t stride, void* memory);
 
 }  // namespace lanyard::gpu
