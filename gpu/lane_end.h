@@ -30,7 +30,7 @@ struct LaneEnd {
 
   // Used by this device only.
   uint64_t started;  // number of starts
-  // of a kernel that lists this end first: how many of its blocks are through; 0 between kernels
+  // How many blocks of a kernel that lists this end first are through. 0 between kernels.
   uint64_t arrivals;
   uint64_t decided;  // at a sender: 2 * the last start, + 1 if that start copied the message itself
   uint64_t padding[13];

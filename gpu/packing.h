@@ -23,8 +23,7 @@ struct Packing {
   // contributions, and the result goes to `memory`.
   std::shared_ptr<const Combination> combination;
   int device = DeviceMemory::kHost;
-  // For memory of a device only:
-  // on the device: the layout's loops, or the addresses of the combination's parts
+  // The layout's loops, or the addresses of the combination's parts, in memory of the device.
   std::shared_ptr<std::byte> loops;
   uint32_t unit = 1;  // bytes copied at a time (gpu/device/kernel_arguments.h)
 

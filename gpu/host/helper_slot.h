@@ -1,4 +1,4 @@
-// HelperSlot: holds the Helper that a stream's threads use, and can take it back from them.
+// HelperSlot: holds the Helper that a stream's threads use, and can replace it at any time.
 #ifndef LANYARD_GPU_HOST_HELPER_SLOT_H_
 #define LANYARD_GPU_HOST_HELPER_SLOT_H_
 
@@ -14,17 +14,17 @@
 
 namespace lanyard::gpu {
 
-// Any number of threads may use it at the same time. A slot without a helper finds nothing to do,
-// and sleeps by napping kNap at a time.
+// Any number of threads may use it at the same time. Without a helper there is nothing to do, and
+// sleep_since() naps for kNap.
 class HelperSlot {
  public:
   static constexpr std::chrono::microseconds kNap{100};
 
-  // Puts `helper` (null: none) in. On return no thread is inside the previous one any more, so it
-  // may be destroyed. Blocks for as long as a help() or sleep_since() that has begun. Calls of set()
-  // exclude each other by the caller's care.
+  // Installs `helper` (null: none). On return no thread uses the previous one, so it may be
+  // destroyed. Blocks while a help() or sleep_since() is running. The caller must not run two set()
+  // at a time.
   void set(Helper* helper) {
-    // Empty first: whoever enters from now on finds nothing and leaves, so the count does reach 0.
+    // Empty it first: threads that enter from now on find no helper, so the count reaches 0.
     helper_.store(nullptr);
     while (users_.load() != 0)
       sched_yield();
@@ -41,8 +41,7 @@ class HelperSlot {
     return use.helper == nullptr ? 0 : use.helper->activity();
   }
 
-  // Helps afterwards: of several sleepers one is woken, for the good of all, and must see to what
-  // it was woken for before it stands back.
+  // Calls help() after the sleep: only one of several sleepers is woken, so it must do the work.
   void sleep_since(uint64_t seen, std::chrono::nanoseconds timeout) {
     if (const Use use(*this); use.helper != nullptr) {
       use.helper->sleep_since(seen, timeout);
@@ -53,8 +52,8 @@ class HelperSlot {
   }
 
  private:
-  // Sequentially consistent on both sides: a user adds itself, then looks for the helper; set()
-  // removes the helper, then looks for users. One of the two sees the other.
+  // Sequentially consistent on both sides: a user registers itself, then reads the helper; set()
+  // removes the helper, then reads the users. At least one of them sees the other.
   struct Use {
     explicit Use(HelperSlot& slot) : slot(slot) {
       slot.users_.fetch_add(1);

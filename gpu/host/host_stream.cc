@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr uint32_t kPortionItems = 64;  // then somebody else may want to go on
+constexpr uint32_t kPortionItems = 64;  // then another thread may become the executor
 constexpr int kHelpsPerPoll = 8;
 constexpr std::chrono::nanoseconds kCallerSpin = 50us;
 constexpr int kPollsPerYield = 16;
@@ -26,7 +26,7 @@ const Packing& packing_of(const StreamOp& op) { return *static_cast<const Packin
 
 Status not_packed() {
   return Status(Code::kUnsupported,
-                "a host stream does not pack or unpack memory of a GPU: a queue on a stream of that GPU does");
+                "a host stream cannot pack or unpack memory of a GPU: use a queue on a stream of that GPU");
 }
 
 Status check(const StreamOp& op) {
@@ -37,27 +37,27 @@ Status check(const StreamOp& op) {
     case StreamOp::Kind::kStartLane:
     case StreamOp::Kind::kWaitLane:
       return Status(Code::kUnsupported,
-                    "the request's memory is a GPU's, and GPUs carry its messages themselves: start it on a stream of "
-                    "that GPU, or give it the hint lanyard_route, card, before its match");
+                    "GPUs carry this request's messages themselves, and a host stream cannot start it: use a stream of "
+                    "its GPU, or set the info key lanyard_route to card before the match");
     default: return {};
   }
 }
 
 thread_local int inside_kernels = 0;
 
-// While a kernel runs.
-class Inside {
+// Marks a kernel as running, and the calling thread as inside one.
+class KernelScope {
  public:
-  Inside(std::atomic<const void*>& running, const void* kernel) : running_(running) {
+  KernelScope(std::atomic<const void*>& running, const void* kernel) : running_(running) {
     ++inside_kernels;
     running_.store(kernel, std::memory_order_relaxed);
   }
-  ~Inside() {
+  ~KernelScope() {
     running_.store(nullptr, std::memory_order_relaxed);
     --inside_kernels;
   }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
+  KernelScope(const KernelScope&) = delete;
+  KernelScope& operator=(const KernelScope&) = delete;
 
  private:
   std::atomic<const void*>& running_;
@@ -71,13 +71,13 @@ HostStream::HostStream(const Options& options)
 HostStream::~HostStream() {
   if (thread_.joinable()) {
     stopping_.store(true);
-    // Whatever it rests in: either it sees stopping_ before it sleeps, or it finds rest_ changed,
-    // or it is woken.
+    // However the thread rests, it sees stopping_ before it sleeps, finds rest_ changed,
+    // or is woken.
     rest_.store(kAwake);
     futex_wake(rest_, 1);
     thread_.join();
   }
-  while (run(Runner::kCaller).outcome == Outcome::kMore) {  // kBusy where it was halted
+  while (run(Runner::kCaller).outcome == Outcome::kMore) {  // kBusy if halted
   }
 }
 
@@ -117,7 +117,7 @@ Status HostStream::can_pack(const Packing& packing) const {
 
 Status HostStream::launch(void (*kernel)(void* argument), void* argument) {
   if (kernel == nullptr)
-    return Status(Code::kInvalidArgument, "a null kernel");
+    return Status(Code::kInvalidArgument, "launch() was called with a null kernel");
   return put(1, [&] {
     WorkItem& item = ring_.next_slot();
     item.kernel = kernel;
@@ -128,7 +128,7 @@ Status HostStream::launch(void (*kernel)(void* argument), void* argument) {
 // ---- Executing ----------------------------------------------------------------------------------
 
 bool HostStream::poll() {
-  // A plain increment: if two threads poll at once and one increment is lost, it still changes.
+  // A plain increment: two polls at once may lose one, but the value still changes.
   polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const uint64_t target = ring_.enqueued();
   bool helped = true;
@@ -138,7 +138,7 @@ bool HostStream::poll() {
       break;
     if (outcome != Outcome::kBlocked)
       continue;
-    if (!helped || helps == kHelpsPerPoll)  // the word was looked at since
+    if (!helped || helps == kHelpsPerPoll)  // the word was checked since the last help
       break;
     helped = helper_.help();
     ++helps;
@@ -157,8 +157,9 @@ Status HostStream::synchronize(std::optional<Clock::time_point> deadline) {
     if (executed >= target)
       return {};
     if (halted_.load())
-      return Status(Code::kInvalidState, "the stream was halted");
-    // As long as data is on its way, too: a message may take longer than the spin, and to sleep in it costs more.
+      return Status(Code::kInvalidState, "the stream was halted and does not run the rest of its work");
+    // Also spin on while the helper makes progress: a message may take longer than the spin, and to
+    // sleep during it costs more.
     if (executed != executed_before || helper_.activity() != seen)
       spin.renew();
     executed_before = executed;
@@ -197,7 +198,8 @@ HostStream::Portion HostStream::run(Runner runner) noexcept {
       portion.outcome = Outcome::kEmpty;
       break;
     }
-    // H3. After front(): whoever sees an item also sees who attended before it was enqueued.
+    // H3. Check this after front(): a thread that sees an item also sees each attend() before
+    // its enqueue.
     if (runner == Runner::kOwnThread && attendants_.load(std::memory_order_relaxed) != 0) {
       portion.outcome = Outcome::kBusy;
       break;
@@ -216,7 +218,7 @@ HostStream::Portion HostStream::run(Runner runner) noexcept {
 bool HostStream::execute(const WorkItem& item) {
   const StreamOp& op = item.op;
   if (item.kernel != nullptr) {
-    const Inside inside(running_, reinterpret_cast<const void*>(item.kernel));
+    const KernelScope scope(running_, reinterpret_cast<const void*>(item.kernel));
     item.kernel(op.object);
     return true;
   }
@@ -257,8 +259,8 @@ bool HostStream::inside_kernel() { return inside_kernels > 0; }
 Stream::Head HostStream::head() {
   if (const void* kernel = running_.load(std::memory_order_relaxed))
     return {.waits_for = nullptr, .kernel = kernel, .item = ring_.executed()};
-  // While nobody enqueues, nobody overwrites the slot. The word is left alone: it need not outlive the wait, which may
-  // be running out at this moment.
+  // Holding writer_ keeps the slot from being overwritten. Do not read the word: it need not
+  // outlive the wait, which may end now.
   const std::lock_guard lock(writer_);
   const uint64_t executed = ring_.executed();
   if (blocked_at_.load(std::memory_order_acquire) != executed + 1)
@@ -266,14 +268,15 @@ Stream::Head HostStream::head() {
   return {.waits_for = ring_.peek(executed).op.word, .kernel = nullptr, .item = executed};
 }
 
-// ---- The stream's own thread: when it works, when it stands back, when it sleeps ------------------------------------
+// ---- The stream's own thread --------------------------------------------------------------------
 
 Status HostStream::start_thread() {
   LANYARD_ASSIGN_OR_RETURN(thread_, start_service_thread("lanyard-stream", [this] { serve(); }));
   return {};
 }
 
-// Whether somebody else sees to the stream: attends it, or has polled since the last look.
+// Whether callers run the stream: one is between attend() and leave(), or has polled since the
+// last call.
 bool HostStream::attended() {
   const uint64_t polls = polls_.load(std::memory_order_relaxed);
   const bool polled = polls != polls_seen_;
@@ -310,15 +313,13 @@ void HostStream::serve() {
   }
 }
 
-// H2. Three things decide whether deep sleep is right: what is enqueued, who attends, and whether
-// the thread is in, or about to be in, deep sleep. Each is written with sequential consistency,
-// after which its writer looks at the other two: enqueue() publishes, then looks at rest_ and
-// attendants_; leave() takes an attendant away, then looks at rest_ and at the ring; sleep_deep()
-// sets rest_, then looks at attendants_ and at the ring. Whoever writes last sees the other two as
-// they remain; if there is work that nobody attends to, it does not sleep, or wakes the thread.
+// H2. All of this is sequentially consistent. enqueue() publishes, then reads rest_ and
+// attendants_. leave() lowers attendants_, then reads the ring and rest_. sleep_deep() sets rest_,
+// then reads attendants_ and the ring. The last of them sees what the others wrote. If there is
+// work that no caller runs, it wakes the thread or does not let it sleep.
 
 void HostStream::end_deep_sleep() {
-  if (rest_.exchange(kAwake) == kDeep)  // of several, one makes the system call
+  if (rest_.exchange(kAwake) == kDeep)  // only one of several callers makes the system call
     futex_wake(rest_, 1);
 }
 
@@ -334,7 +335,7 @@ bool HostStream::sleep_deep() {
   const bool may_sleep = !stopping_.load() && (attendants_.load() != 0 || ring_.empty());
   if (may_sleep) {
     futex_wait(rest_, kDeep);
-    // Polls from before, and during, the sleep say nothing about now.
+    // Polls before or during the sleep do not count.
     polls_seen_ = polls_.load(std::memory_order_relaxed);
   }
   rest_.store(kAwake);

@@ -1,4 +1,4 @@
-// Spin: waiting a little while without sleeping.
+// Spin: waits a little while without sleeping.
 #ifndef LANYARD_GPU_HOST_SPIN_H_
 #define LANYARD_GPU_HOST_SPIN_H_
 
@@ -17,15 +17,15 @@ inline void cpu_relax() {
 #endif
 }
 
-// A spin of bounded time that lets others run now and then: machines are oversubscribed, and
-// whoever is waited for may want this very core. Reads the clock only when it yields.
+// A spin of bounded time that yields now and then: the thread that it waits for may need this core.
+// Reads the clock only when it yields.
 class Spin {
  public:
   using Clock = std::chrono::steady_clock;
 
   Spin(std::chrono::nanoseconds budget, int tries_per_yield) : budget_(budget), tries_per_yield_(tries_per_yield) {}
 
-  // Waits for an instant and returns true, or returns false at once when the budget is spent.
+  // Pauses for an instant and returns true. Returns false at once if the budget is spent.
   bool once() {
     if (tries_ == kSpent)
       return false;
@@ -40,7 +40,7 @@ class Spin {
       tries_ = kSpent;
     return true;
   }
-  // The whole budget again, from the next once() on.
+  // Restores the whole budget, which starts with the next once().
   void renew() { tries_ = 0; }
 
  private:

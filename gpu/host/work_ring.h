@@ -1,5 +1,5 @@
-// WorkRing: the queue of a host stream, one writer and one reader at a time, that grows and never
-// shrinks.
+// WorkRing: the queue of a host stream, for one writer and one reader at a time. It grows and
+// never shrinks.
 #ifndef LANYARD_GPU_HOST_WORK_RING_H_
 #define LANYARD_GPU_HOST_WORK_RING_H_
 
@@ -13,66 +13,66 @@
 
 namespace lanyard::gpu {
 
-// A cache line each: the writer fills one while the reader runs another.
+// One cache line each: the writer fills one while the reader runs another.
 struct alignas(64) WorkItem {
   StreamOp op;
-  // Not null: the item is kernel(op.object), and nothing else of op counts.
+  // If not null, the item is kernel(op.object), and the rest of op is unused.
   void (*kernel)(void* argument) = nullptr;
 };
 
-// The caller sees to it that at most one thread writes and at most one reads at any time, each
-// seeing what its predecessor did (a lock a side); between the sides no lock is needed. The writer
-// fills slots and publishes them; a slot is the reader's until pop().
+// The caller ensures that at most one thread writes and at most one reads at any time, and that
+// each sees what its predecessor did (one lock a side). The two sides need no lock between them.
+// The writer fills slots and publishes them; a slot belongs to the reader until pop().
 class WorkRing {
  public:
-  // Holds at most max_items (> 0) at a time. Keeps the memory of its largest load: at most 256
-  // bytes an item.
+  // Holds at most max_items (> 0). Keeps the memory of its largest load: at most 256 bytes an item.
   explicit WorkRing(size_t max_items);
 
-  // Writer: sees that `count` more items have room. Allocates only beyond the largest load so far. kAgain: the ring
-  // would hold more than max_items. kExhausted: count > max_items, or no memory. Nothing changed
-  // then.
+  // Writer: makes room for `count` more items. Allocates only beyond the largest load so far. An
+  // error changes nothing. kAgain: the ring would hold more than max_items. kExhausted: count >
+  // max_items, or no memory.
   Status reserve(size_t count) { return written_ - executed_seen_ + count <= limit_ ? Status() : make_room(count); }
 
-  // Writer: the next slot with room, to be filled; the reader sees it after publish().
+  // Writer: the next free slot, to be filled. The reader sees it after publish().
   WorkItem& next_slot() { return newest_->at(written_++); }
 
-  // Writer. Sequentially consistent, so that "publish, then look whether the reader sleeps" is
-  // sound.
+  // Writer. Sequentially consistent, so the writer may publish and then check whether the
+  // reader sleeps.
   void publish() { enqueued_.store(written_); }
 
-  // Writer: a copy of the published item `number`, which must not be older than executed() was when
-  // this thread became the writer.
+  // Writer: a copy of the published item `number`. The item must not be older than executed() was
+  // when this thread became the writer.
   WorkItem peek(uint64_t number) const { return newest_->at(number); }
 
-  // Reader: the oldest item, null if there is none. Valid, and in place, until pop().
+  // Reader: the oldest item, or null. Valid and in place until pop().
   const WorkItem* front() {
     const uint64_t number = executed_.load(std::memory_order_relaxed);
     if (number == enqueued_seen_) {
       enqueued_seen_ = enqueued_.load(std::memory_order_acquire);
       if (number == enqueued_seen_)
         return nullptr;
-      // After enqueued_: this buffer, or a newer one, has every item that the line above counted.
+      // After enqueued_: this buffer, or a newer one, has every item counted above.
       readable_ = buffer_.load(std::memory_order_acquire);
     }
     return &readable_->at(number);
   }
 
-  // Reader. Release: whoever reads executed() sees what the item did, and the writer may overwrite
-  // the slot.
+  // Reader. Release: a thread that reads executed() sees what the item did, and the writer may
+  // overwrite the slot.
   void pop() { executed_.store(executed_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
-  // Anyone: how many items were ever published, how many popped, and whether that is the same.
+  // Any thread: the number of items ever published, the number popped, and whether they are equal.
   uint64_t enqueued() const { return enqueued_.load(); }
   uint64_t executed() const { return executed_.load(std::memory_order_acquire); }
   bool empty() const {
-    const uint64_t executed_before = executed();  // read first: neither number ever falls
+    const uint64_t executed_before = executed();  // read first: both only grow
     return executed_before == enqueued();
   }
 
  private:
   struct Buffer {
-    explicit Buffer(size_t capacity);  // a power of two; `items` is null if there was no memory
+    // `capacity` is a power of two. `items` is null if there was no memory.
+    explicit Buffer(size_t capacity);
     WorkItem& at(uint64_t number) const { return items[number & mask]; }
     const size_t mask;
     const std::unique_ptr<WorkItem[]> items;
@@ -83,15 +83,15 @@ class WorkRing {
   Status grow(size_t capacity);
 
   const size_t max_items_;
-  // The writer's.
+  // Used by the writer.
   std::unique_ptr<Buffer> newest_;
-  size_t limit_ = 0;            // what newest_ may hold
+  size_t limit_ = 0;            // how many items newest_ may hold
   uint64_t written_ = 0;        // == enqueued_ once published
-  uint64_t executed_seen_ = 0;  // <= executed_: leaves the reader's cache line alone
+  uint64_t executed_seen_ = 0;  // <= executed_; spares reads of the reader's cache line
   // Published by the writer.
   alignas(64) std::atomic<uint64_t> enqueued_{0};
   std::atomic<Buffer*> buffer_{nullptr};
-  // The reader's.
+  // Used by the reader.
   alignas(64) std::atomic<uint64_t> executed_{0};
   uint64_t enqueued_seen_ = 0;
   Buffer* readable_ = nullptr;
