@@ -11,7 +11,7 @@
 //
 // Either side may copy an open message. So a start waits for nothing, and a wait only for both
 // starts: not for the peer's wait, nor for a host. Each chunk is claimed at the sender's end before
-// it is copied. Whoever copies the last chunk tells both ends.
+// it is copied. The side that copies the last chunk tells both ends.
 //
 // All words but the claims only grow as long as the pair exists, and have one writer at a time. A
 // start counts by itself. So starts may be enqueued, captured and replayed in any mixture.

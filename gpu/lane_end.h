@@ -40,7 +40,7 @@ struct LaneEnd {
   uint64_t opened;
   uint64_t opened_padding[15];
 
-  // The last iteration that is copied. Whoever copies the last chunk writes it.
+  // The last iteration that is copied. The side that copies the last chunk writes it.
   uint64_t completed;
   uint64_t completed_padding[15];
 

@@ -73,9 +73,9 @@ LANYARD_LANE_STEP LaneView view_lane(Team& team, uint64_t end, bool start) {
   return view;
 }
 
-// Whether this side may copy: the peer has started, and a receiver's peer has left the message
-// open. (A ready sender's peer has started: its user knows.) If the peer is one start ahead, this
-// iteration is complete and its claims may be old; hence == and not >=.
+// Whether this side may copy: the peer has started, and on a receiver's side has left the message
+// open. With ready sends the sender need not check: its user knows. If the peer is one start ahead,
+// this iteration is complete and its claims may be old; hence == and not >=.
 template <typename Team>
 LANYARD_LANE_STEP bool is_open(Team& team, const LaneView& lane) {
   return (lane.sends != 0 && lane.ready != 0) || team.acquire(LANYARD_LANE_WORD(lane.end, opened)) == lane.iteration;

@@ -148,7 +148,7 @@ class Stream {
     return true;
   }
 
-  // The number of the capture (into a graph) under way; 0: none. Numbers are not reused.
+  // The number of the capture (into a graph) in progress; 0: none. Numbers are not reused.
   virtual uint64_t capturing() const { return 0; }
   // A counter for kWriteNext64 and kWaitNext64 that starts at the given value, where the stream
   // reaches it fastest. Does not wait for the stream. Return it with give_count().

@@ -25,11 +25,12 @@ std::vector<std::string> Backend::describe_devices() {
   std::vector<std::string> lines;
   for (int device = 0; device < driver_->device_count(); ++device) {
     const Result<DeviceFacts> facts = driver_->facts(device);
-    lines.push_back(!facts.ok()
-                        ? facts.status().message()
-                        : facts.value().name + ", " + std::to_string(facts.value().multiprocessors) +
-                              " multiprocessors, waits by kernels" +
-                              (facts.value().has_memory_ops ? ", where it is shared by memory operations" : ""));
+    lines.push_back(
+        !facts.ok()
+            ? facts.status().message()
+            : facts.value().name + ", " + std::to_string(facts.value().multiprocessors) +
+                  " multiprocessors, waits by kernels" +
+                  (facts.value().has_memory_ops ? ", or by memory operations if other processes use it too" : ""));
   }
   return lines;
 }
@@ -57,14 +58,15 @@ Result<std::unique_ptr<Stream>> Backend::make_stream(void* handle) {
 
 namespace {
 
-// So that what one request has given back fits others.
+// Rounds sizes up, so that memory which one request gives back fits others.
 size_t rounded_words(uint64_t bytes) {
   constexpr uint64_t kFine = uint64_t{1} << 20;
   const uint64_t rounded = bytes <= kFine ? std::bit_ceil(bytes) : (bytes + kFine - 1) / kFine * kFine;
   return std::max<uint64_t>(rounded / sizeof(uint64_t), 32);
 }
 
-// The largest power of two, 16 at most, that divides all that is added up to an address, and all lengths.
+// The largest power of two, at most 16, that divides the address and all offsets, strides
+// and lengths.
 uint32_t unit_of(const Layout& layout, const void* memory) {
   uint64_t all = reinterpret_cast<uint64_t>(memory) | 16;
   for (const LayoutLoop& loop : layout.loops())
@@ -76,10 +78,10 @@ uint32_t unit_of(const Layout& layout, const void* memory) {
 
 Result<std::shared_ptr<Packing>> Backend::make_packing(std::shared_ptr<const Layout> layout, void* memory, int device) {
   if (layout->loops().size() > kMostLoops)
-    return Status(Code::kUnsupported, "the datatype has " + std::to_string(layout->loops().size()) +
-                                          " irregular blocks, and at most " + std::to_string(kMostLoops) +
-                                          " are packed in memory of a GPU: pack by a kernel of your own on the stream, "
-                                          "into a contiguous buffer");
+    return Status(Code::kUnsupported,
+                  "the datatype has " + std::to_string(layout->loops().size()) + " irregular blocks; at most " +
+                      std::to_string(kMostLoops) +
+                      " can be packed in memory of a GPU: pack into a contiguous buffer by your own kernel");
   LANYARD_ASSIGN_OR_RETURN(Device* const owner, devices_.of_ordinal(device));
   const auto give_back = [owner](std::byte* taken) { owner->give_memory(taken); };
   const auto words = std::span(reinterpret_cast<const uint64_t*>(layout->loops().data()),
@@ -99,7 +101,7 @@ Result<std::shared_ptr<Packing>> Backend::make_packing(std::shared_ptr<const Lay
 Result<std::shared_ptr<Packing>> Backend::make_combining(Combination combination, uint64_t stride, void* memory,
                                                          int device) {
   if (!is_for_devices(combination.element))
-    return Status(Code::kUnsupported, "GPUs have no long double: combine it in host memory, on a host stream");
+    return Status(Code::kUnsupported, "GPUs have no long double: reduce it in host memory, on a host stream");
   LANYARD_ASSIGN_OR_RETURN(Device* const owner, devices_.of_ordinal(device));
   const auto give_back = [owner](std::byte* taken) { owner->give_memory(taken); };
   LANYARD_ASSIGN_OR_RETURN(std::byte* const contributions,

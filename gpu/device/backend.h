@@ -1,4 +1,4 @@
-// Backend: the streams and the memory of this process's GPUs, for whoever composes a process (api/).
+// Backend: the streams and the memory of this process's GPUs, for api/.
 #ifndef LANYARD_GPU_DEVICE_BACKEND_H_
 #define LANYARD_GPU_DEVICE_BACKEND_H_
 
@@ -19,39 +19,45 @@
 
 namespace lanyard::gpu {
 
-// Any thread at any time. Outlives its streams, and whatever was captured on them, and the uses of its memory.
+// Any thread may use it at any time. It must outlive its streams, the graphs captured on them, and
+// all uses of its memory.
 class Backend {
  public:
-  // Over any driver. kUnsupported: the host does not say what process this is (ProcessName).
+  // Over any driver. kUnsupported: the host does not identify this process (ProcessName).
   static Result<std::unique_ptr<Backend>> make(std::unique_ptr<Driver> driver, const DeviceOptions& options);
 
   const char* kind() const { return driver_->kind(); }  // "cuda", "hip"
 
-  // A line for people for each device.
+  // One line for people per device.
   std::vector<std::string> describe_devices();
-  // And for each two of them, of a device and itself too: whether lanes (gpu/lane.h) may connect them.
+  // One line per pair of devices, a device with itself included: whether lanes (gpu/lane.h) may
+  // connect them.
   std::vector<std::string> describe_lanes();
 
-  // A stream over a CUstream (cudaStream_t) or hipStream_t of the program's, which outlives it. The first one of a
-  // device loads the kernels, which may wait for what the device is doing. kInvalidArgument: not a stream, as far as
-  // the driver can tell; kUnsupported: the device has no code in this build; kExhausted.
+  // A stream over the program's CUstream (cudaStream_t) or hipStream_t, which must outlive it. The
+  // first stream of a device loads the kernels, which may wait for the device's work.
+  // kInvalidArgument: not a stream, as far as the driver can tell. kUnsupported: this build has no
+  // code for the device. kExhausted: too many streams on the device, or no memory.
   Result<std::unique_ptr<Stream>> make_stream(void* handle);
 
   DeviceMemory& memory() { return memory_; }
 
-  // A packing of device memory, with packed memory on the same device. The memory that it gives back is kept for others
-  // until the end, since freeing it would wait for the device. May wait for the device, not for its streams. The
-  // backend outlives it. kExhausted; kUnsupported: more than kMostLoops loops.
+  // A packing of device memory, with packed memory on the same device. Memory that it gives back is
+  // kept for reuse until the end, since freeing it would wait for the device. May wait for the
+  // device, not for its streams. The backend must outlive it. kExhausted. kUnsupported: more than
+  // kMostLoops loops.
   static constexpr size_t kMostLoops = size_t{1} << 16;
   Result<std::shared_ptr<Packing>> make_packing(std::shared_ptr<const Layout> layout, void* memory, int device);
 
-  // The same for a combination, into `memory`, of parts on the device. Those without an address, of others, get places
-  // `stride` bytes apart in memory that the packing owns. kExhausted; kUnsupported: the device has no such elements.
+  // A packing that combines parts on the device into `memory`; else the same. Parts without an
+  // address are contributions of other processes. They get places `stride` bytes apart in memory
+  // that the packing owns. kExhausted. kUnsupported: the device does not support the elements.
   Result<std::shared_ptr<Packing>> make_combining(Combination combination, uint64_t stride, void* memory, int device);
 
   Lanes& lanes() { return lanes_; }
 
-  // To be called before host memory that streams have had words in is freed: HostPages::forget(); of all such memory.
+  // Call this before freeing host memory in which streams have had words (HostPages::forget()).
+  // Without arguments: for all such memory.
   void forget_words(const void* memory, uint64_t bytes) { pages_.forget(memory, bytes); }
   void forget_words() { pages_.forget_all(); }
 
@@ -65,9 +71,9 @@ class Backend {
   DeviceLanes lanes_;
 };
 
-// As Backend::make(), over the driver that this build is for. Cheap where there is none; else it initialises the driver
-// but makes no context. kUnsupported: the build is for neither CUDA nor HIP, or the machine has no such driver or
-// device; the message says which.
+// As Backend::make(), over the driver that this build is for. Cheap if there is none; else it
+// initialises the driver but makes no context. kUnsupported: the build is for neither CUDA nor HIP,
+// or the machine has no such driver or device. The message says which.
 Result<std::unique_ptr<Backend>> open_backend(const DeviceOptions& options);
 
 }  // namespace lanyard::gpu

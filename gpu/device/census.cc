@@ -18,7 +18,7 @@ Status no_place(const std::string& path, const char* call) {
   return Status(Code::kUnsupported, std::string(call) + " " + path + ": " + std::strerror(errno));
 }
 
-// Of one open file, not of a process: those of one process do not hide one another.
+// A lock of the open file, not of the process: locks of one process do not hide one another.
 struct flock whole_file(short type) {
   struct flock lock {};
   lock.l_type = type;
@@ -43,7 +43,7 @@ Result<std::unique_ptr<Census>> Census::join(const std::string& folder, const st
   if (memory == MAP_FAILED)
     return no_place(path, "mmap");
   census->changes_ = static_cast<uint64_t*>(memory);
-  // After the lock: who sees the one finds the other.
+  // After the lock: a process that sees the change finds the lock.
   std::atomic_ref(*census->changes_).fetch_add(1);
   return census;
 }
@@ -51,7 +51,7 @@ Result<std::unique_ptr<Census>> Census::join(const std::string& folder, const st
 Census::Census(int file) : file_(file), process_(::getpid()) {}
 
 Census::~Census() {
-  // A child has the parent's lock in common with it.
+  // A forked child shares its parent's lock and must not release it.
   if (::getpid() == process_) {
     struct flock lock = whole_file(F_UNLCK);
     static_cast<void>(::fcntl(file_, F_OFD_SETLK, &lock));
@@ -69,7 +69,7 @@ bool Census::has_others() {
     return others_.load(std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   const uint64_t now = changes.load();
-  struct flock theirs = whole_file(F_WRLCK);  // what would be in the way of a lock for oneself alone
+  struct flock theirs = whole_file(F_WRLCK);  // finds any lock that conflicts with an exclusive one
   const bool asked = ::fcntl(file_, F_OFD_GETLK, &theirs) == 0;
   others_.store(asked && theirs.l_type != F_UNLCK, std::memory_order_relaxed);
   seen_.store(now, std::memory_order_release);

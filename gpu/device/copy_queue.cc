@@ -11,11 +11,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLife{50};
 constexpr std::chrono::seconds kLongestLeave{1};
-// A thread has four units of 16 bytes under way; fewer blocks than that many bytes want only start later.
+// Bytes for one block: each thread has four units of 16 bytes in flight. Smaller shares only
+// add blocks.
 constexpr uint64_t kBytesOfBlock = uint64_t{kCopyThreads} * 16 * 4;
-// A copy's number: of the server or of the stream, by the lowest bit.
+// A copy's number. The lowest bit tells the server's copies from the stream's.
 constexpr uint64_t number_of(uint64_t count, bool served) { return count << 1 | (served ? 1 : 0); }
-// So many looks at a copy that goes on before the driver is asked whether the device is still there.
+// Checks of unfinished copies before the driver is asked whether the device is still there.
 constexpr uint32_t kLooksBeforeAsking = 1024;
 
 }  // namespace
@@ -51,7 +52,7 @@ void CopyServer::write(DeviceAddress to, DeviceAddress from, uint64_t bytes) {
   const uint64_t lap = started_ / CopyCommands::kCommands % 2 == 0 ? CopyCommands::kLapBit : 0;
   std::atomic_ref(ring_.commands->to[place]).store(to | lap, std::memory_order_relaxed);
   std::atomic_ref(ring_.commands->from[place]).store(from | lap, std::memory_order_relaxed);
-  // Who sees it sees whatever the host wrote before.
+  // Release: the kernel also sees what the host wrote before.
   std::atomic_ref(ring_.commands->bytes[place]).store(bytes | lap, std::memory_order_release);
   ++started_;
 }
@@ -70,7 +71,7 @@ void CopyServer::renew() {
 }
 
 Status CopyServer::go_on() {
-  // In this order: what the kernel had not made when it left, it will not.
+  // In this order: once the kernel has stopped, ended() is final.
   if (!has_stopped() || ended() == started_)
     return {};
   ServeArguments arguments{};
@@ -139,7 +140,7 @@ Result<uint64_t> CopyQueue::start(DeviceAddress to, DeviceAddress from, uint64_t
   const bool served = server_ != nullptr && bytes <= kLongestServed && !device_.is_shared();
   const uint64_t under_way = served ? server_->started() - server_->ended() : started_ - ended();
   if (under_way >= (served ? CopyServer::kMostUnderWay : kMostUnderWay))
-    return Status(Code::kAgain, "too many copies are under way on the device");
+    return Status(Code::kAgain, "too many copies are in flight on the device");
   Status status;
   if (served) {
     const Result<uint64_t> number = server_->start(to, from, bytes);
@@ -153,8 +154,8 @@ Result<uint64_t> CopyQueue::start(DeviceAddress to, DeviceAddress from, uint64_t
     if (status.ok())
       return number_of(++started_, false);
   }
-  // Whatever the driver has against it, copies that follow would pass by this one's number.
-  failure_ = Status(Code::kFailed, "a copy could not be started: " + status.message());
+  // Fail for good: later copies would make this one look complete.
+  failure_ = Status(Code::kFailed, "the device could not start a copy: " + status.message());
   return failure_;
 }
 
@@ -200,13 +201,13 @@ Status CopyQueue::go_on() {
     return failure_;
   const Status status = server_->go_on();
   if (!status.ok())
-    failure_ = Status(Code::kFailed, "copies will not end: " + status.message());
+    failure_ = Status(Code::kFailed, "the device will not complete its copies: " + status.message());
   return failure_;
 }
 
 Status CopyQueue::ask_driver() {
   const std::lock_guard lock(mutex_);
-  // That a later copy could not be started says nothing of those that run.
+  // Ask even if failure_ is set: copies in flight may complete though a later one could not start.
   const Inside inside(device_.driver(), device_.context());
   Status status = inside.status();
   if (status.ok())
@@ -214,7 +215,7 @@ Status CopyQueue::ask_driver() {
   if (status.ok() && server_ != nullptr)
     status = device_.driver().is_empty(server_->stream()).status();
   if (!status.ok())
-    failure_ = Status(Code::kFailed, "copies will not end: " + status.message());
+    failure_ = Status(Code::kFailed, "the device will not complete its copies: " + status.message());
   return status.ok() ? status : failure_;
 }
 

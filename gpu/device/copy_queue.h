@@ -1,11 +1,14 @@
-// CopyQueue: copies that a device does for the host, one after another, on a stream of Lanyard's own.
+// CopyQueue: copies that a device makes for the host, on streams of Lanyard's own.
 //
-// Its streams have the highest priority and are not ordered with any other, so that copies go on while the program's
-// streams wait. Short copies are made by a kernel that stays for a while (CopyServer), which wants the device to
-// itself: where processes share one, their kernels run in turns of milliseconds. Longer ones are a kernel each, which
-// starts sooner and, between devices, is as fast as a copy engine; only very long copies from and to the host are an
-// engine's, whose bandwidth takes no multiprocessors away. The end of a copy is a number in a word of host memory, so
-// looking for it costs no call of the driver's.
+// Its streams have the highest priority and no order with other streams, so copies go on while the
+// program's streams wait. The length of a copy decides how it is made:
+//  - short: by a kernel that stays for a while (CopyServer). It needs the device to itself: kernels
+//    of processes that share a device take turns of milliseconds.
+//  - longer: by a kernel each. It starts sooner than a copy engine and, between devices,
+//    is as fast.
+//  - very long, from or to the host: by a copy engine, which occupies no multiprocessors.
+// A word of host memory holds the number of copies that have ended, so checking costs no
+// driver call.
 #ifndef LANYARD_GPU_DEVICE_COPY_QUEUE_H_
 #define LANYARD_GPU_DEVICE_COPY_QUEUE_H_
 
@@ -21,40 +24,46 @@
 
 namespace lanyard::gpu {
 
-// Short copies, by a kernel that stays for a while, waiting for more.
+// Short copies, by a kernel that stays for a while and waits for more.
 //
-// A launch costs several times what a short copy takes. So the kernel `serve` reads commands from a ring in host
-// memory, makes up to ServeArguments::kAtOnce at a time, and ends when none has come for the linger time, or in any
-// case after some tens of milliseconds: whoever synchronises the device waits no longer than that, nor does a display's
-// watchdog bite. It takes one block, a part of one multiprocessor, while it is there.
+// A launch takes several times as long as a short copy. So the kernel `serve` reads commands from a
+// ring in host memory and makes up to ServeArguments::kAtOnce at a time. It ends if none has come
+// for the linger time, and always after some tens of milliseconds: synchronising the device takes
+// no longer, and no display watchdog fires. It occupies one block, a part of one multiprocessor.
 //
-// What was allocated or mapped after a kernel's launch is not promised to that kernel: renew() before its first copy.
+// A kernel need not see memory that is allocated or mapped after its launch: call renew() before
+// the first copy of such memory.
 //
-// Nobody has to know whether the kernel still looks when a command is written: it says when it has left, and whoever
-// asks for a copy that has not ended finds out and launches it again.
+// The host writes commands without knowing whether the kernel still runs. The kernel records
+// that it has ended. CopyQueue::has_ended() sees this for an unfinished copy and launches the
+// kernel again.
 //
-// One caller at a time, but for ended() and has_stopped(), which are for anybody. The device outlives it.
+// One caller at a time, but any thread may call ended() and has_stopped(). The device must
+// outlive it.
 class CopyServer {
  public:
-  static constexpr uint64_t kMostUnderWay = CopyCommands::kCommands - 1;  // and a command to end
+  // one place is for the command to end
+  static constexpr uint64_t kMostUnderWay = CopyCommands::kCommands - 1;
 
-  // With the device's context current.
+  // Requires: the device's context is current.
   static Result<std::unique_ptr<CopyServer>> make(Device& device, std::chrono::nanoseconds linger);
   CopyServer(const CopyServer&) = delete;
   CopyServer& operator=(const CopyServer&) = delete;
-  // Requires: no copy is under way, or the device is lost. Waits until the kernel has left, at most 1 s.
+  // Requires: no copy is in flight, or the device is lost. Waits until the kernel has ended, at
+  // most 1 s.
   ~CopyServer();
 
-  // Requires: bytes > 0 and fewer than kMostUnderWay under way. The copy's number; a failure is for good.
+  // Starts a copy and returns its number. Requires: bytes > 0 and fewer than kMostUnderWay in
+  // flight. A failure is permanent.
   Result<uint64_t> start(DeviceAddress to, DeviceAddress from, uint64_t bytes);
-  // Copies that are started from now on are a later launch's.
+  // Copies started from now on run in a later launch.
   void renew();
-  // Launches the kernel where it has_stopped() and is wanted.
+  // Launches the kernel if it has stopped and copies are left.
   Status go_on();
 
   uint64_t started() const { return started_; }
   uint64_t ended() const { return std::atomic_ref(*words_.first).load(std::memory_order_acquire); }
-  // Whether copies may be left that no kernel makes.
+  // Whether no kernel runs, so that copies may be left undone.
   bool has_stopped() const { return left() == launches_.load(std::memory_order_relaxed); }
   StreamHandle stream() const { return stream_; }
 
@@ -65,15 +74,15 @@ class CopyServer {
 
   Device& device_;
   const std::chrono::nanoseconds linger_;
-  WordPair words_;  // copies that have ended; launches that have left
+  WordPair words_;  // copies that have ended; launches that have ended
   CommandRing ring_;
   StreamHandle stream_ = nullptr;
   uint64_t started_ = 0;
-  uint64_t renewed_at_ = 0;  // what started_ was behind the last command to end
+  uint64_t renewed_at_ = 0;  // started_ after the last command to end
   std::atomic<uint64_t> launches_{0};
 };
 
-// Any thread at any time. The device outlives it.
+// Any thread may use it at any time. The device must outlive it.
 class CopyQueue {
  public:
   static constexpr uint64_t kMostUnderWay = 512;
@@ -81,23 +90,25 @@ class CopyQueue {
 
   static constexpr uint64_t kLongestServed = uint64_t{64} << 10;
 
-  // `linger`: how long the kernel for short copies waits for more; 0: there is none.
+  // `linger`: how long the kernel for short copies waits for more; 0: no such kernel.
   static Result<std::unique_ptr<CopyQueue>> make(Device& device, std::chrono::nanoseconds linger);
   CopyQueue(const CopyQueue&) = delete;
   CopyQueue& operator=(const CopyQueue&) = delete;
-  // Requires: no copy is under way, or the device is lost.
+  // Requires: no copy is in flight, or the device is lost.
   ~CopyQueue();
 
-  // Makes memory of another device of this process reachable. kUnsupported: there is no path between them.
+  // Makes memory of another device of this process reachable. kUnsupported: no path between them.
   Status reach(int device);
 
-  // To be called before the first copy of memory that was allocated or mapped since the queue was made.
+  // Call this before the first copy of memory that was allocated or mapped since the
+  // queue was made.
   void renew();
 
-  // Starts a copy of bytes > 0, `with_host` where one side is the host's memory; its number, never 0. Copies may end in
-  // any order. kAgain: too many are under way; kFailed: the device is lost.
+  // Starts a copy of bytes > 0 and returns its number, never 0. `with_host`: one side is
+  // host memory. Copies may end in any order. kAgain: too many are in flight. kFailed: the
+  // device is lost.
   Result<uint64_t> start(DeviceAddress to, DeviceAddress from, uint64_t bytes, bool with_host);
-  // kFailed: it never will.
+  // Whether the copy has ended. kFailed: it never will.
   Result<bool> has_ended(uint64_t number);
 
  private:
@@ -110,7 +121,7 @@ class CopyQueue {
 
   Device& device_;
   const WordPair words_;                // the number of the last copy that has ended; unused
-  std::unique_ptr<CopyServer> server_;  // null: none wanted
+  std::unique_ptr<CopyServer> server_;  // null if linger is 0
   std::atomic<uint32_t> unmet_{0};
 
   std::mutex mutex_;  // guards the rest

@@ -1,4 +1,4 @@
-// What CUDA does differently from HIP.
+// The parts of VendorDriver that are CUDA's.
 #include <dlfcn.h>
 
 #include <array>
@@ -42,7 +42,7 @@ Status Entries::status(CUresult result, const char* call) const {
 }
 
 Status VendorDriver::set_up() {
-  // Before, captures do not take launches that begin early.
+  // Older drivers cannot capture launches that begin early.
   constexpr int kEarliest = 12030;
   int version = 0;
   LANYARD_RETURN_IF_ERROR(api_.run(api_.version, &version));
@@ -59,7 +59,7 @@ Status VendorDriver::set_up() {
   return {};
 }
 
-// Errors are left alone: at the end of the process the driver may have gone first.
+// Ignores errors: at the end of the process the driver may already be gone.
 VendorDriver::~VendorDriver() {
   for (int device = 0; device < device_count(); ++device)
     if (devices_[static_cast<size_t>(device)].context != nullptr)
@@ -105,7 +105,7 @@ Status VendorDriver::run_memory_ops(StreamHandle stream, std::span<const MemoryO
       param.waitValue.address = ops[i].word;
       param.waitValue.value64 = ops[i].value;
       param.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
-      // Data and flag may be two writes of another device's or a NIC's.
+      // Another device or a NIC may write data and flag separately.
       if (devices_[static_cast<size_t>(device)].flushes)
         param.waitValue.flags |= CU_STREAM_WAIT_VALUE_FLUSH;
     }
@@ -126,7 +126,7 @@ Status VendorDriver::launch(StreamHandle stream, KernelHandle kernel, uint32_t b
   config.blockDimY = config.blockDimZ = 1;
   config.hStream = static_cast<CUstream>(stream);
   config.attrs = &early;
-  config.numAttrs = order == Order::kBesides && begins_early_ ? 1 : 0;
+  config.numAttrs = order == Order::kOverlapping && begins_early_ ? 1 : 0;
   return api_.run(api_.launch, &config, static_cast<CUfunction>(kernel), parameters, nullptr);
 }
 
@@ -148,7 +148,7 @@ Result<PointerFacts> VendorDriver::facts_of(const void* address) {
   const CUdeviceptr pointer = reinterpret_cast<CUdeviceptr>(address);
   const CUresult result = api_.pointer_facts.call(std::size(attributes), attributes, values, pointer);
   if (result == CUDA_ERROR_INVALID_VALUE)
-    return PointerFacts{};  // older drivers, for what they do not know
+    return PointerFacts{};  // older drivers, for memory that they do not know
   LANYARD_RETURN_IF_ERROR(api_.status(result, api_.pointer_facts.name));
   PointerFacts facts;
   if (type == 0)
@@ -158,7 +158,8 @@ Result<PointerFacts> VendorDriver::facts_of(const void* address) {
     facts.kind = PointerFacts::Kind::kManaged;
   } else if (type == CU_MEMORYTYPE_HOST) {
     facts.kind = PointerFacts::Kind::kPinned;
-    // Asked for by itself, as it alone wants a current context; without one both addresses are the same (unified).
+    // Queried alone, as only this attribute needs a current context. Without one both addresses are
+    // the same (unified addressing).
     CUdeviceptr reached = 0;
     void* address_value[] = {&reached};
     CUpointer_attribute address_attribute[] = {CU_POINTER_ATTRIBUTE_DEVICE_POINTER};

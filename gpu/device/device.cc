@@ -39,7 +39,8 @@ void Slab::begin(DeviceAddress memory, const std::string& device) {
 Result<DeviceAddress> Slab::take() {
   const std::lock_guard lock(mutex_);
   if (free_.empty())
-    return Status(Code::kExhausted, std::to_string(places_) + " " + what_ + " " + device_);
+    return Status(Code::kExhausted, "all " + std::to_string(places_) + " " + what_ + " of device " + device_ +
+                                        " are in use: free requests or queues");
   const DeviceAddress place = free_.back();
   free_.pop_back();
   return place;
@@ -63,7 +64,7 @@ Status Device::set_up() {
   if (sharing_ == Sharing::kAsk) {
     Result<std::unique_ptr<Census>> census = Census::join("/dev/shm", "gpu-" + name_of(facts_.uuid));
     if (census.ok())
-      census_ = std::move(census.value());  // else nobody else can tell either
+      census_ = std::move(census.value());  // if not, no other process can tell either
   }
 
   const Inside inside(driver_, context_);
@@ -85,7 +86,7 @@ Status Device::set_up() {
   ends_.begin(device_memory_, facts_.name);
   counts_.begin(device_memory_ + ends_.bytes(), facts_.name);
 
-  // A first launch of each kernel, with nothing to do.
+  // Launch each kernel once, with nothing to do.
   LANYARD_ASSIGN_OR_RETURN(const WordPair pair, take_pair());
   const std::lock_guard lock(side_);
   for (const Kernel kernel : {Kernel::kRing, Kernel::kStore, Kernel::kStoreNext, Kernel::kWait, Kernel::kWaitNext})
@@ -110,7 +111,7 @@ Status Device::set_up() {
 Device::~Device() {
   const Inside inside(driver_, context_);
   if (!inside.status().ok())
-    return;  // the driver has gone first
+    return;  // the driver is already gone
   if (side_stream_ != nullptr)
     driver_.destroy_stream(side_stream_);
   if (host_memory_ != nullptr)
@@ -154,8 +155,8 @@ Status Device::launch(StreamHandle stream, const CombineArguments& arguments) {
   return launch(stream, Kernel::kReduce, blocks_for(arguments.count, kReduceThreads), kReduceThreads, arguments);
 }
 
-// As many blocks as chunks, but no more than are there at the same time beside the program's: a block copies several.
-// Blocks that wait stay for as long as it takes, so they leave most of the device to what they may be waiting for.
+// One block per chunk, but at most one per multiprocessor: a block may copy several chunks. Blocks
+// that wait stay for long, so they use at most a quarter of the multiprocessors.
 Status Device::launch(StreamHandle stream, uint64_t chunks, uint64_t chunk_bytes, const LaneArguments& arguments) {
   constexpr uint64_t kUnit = 16;
   const auto all = static_cast<uint64_t>(facts_.multiprocessors);
@@ -164,7 +165,7 @@ Status Device::launch(StreamHandle stream, uint64_t chunks, uint64_t chunk_bytes
   const uint64_t most_threads = arguments.wait != 0 ? kLaneThreads / 2 : kLaneThreads;
   const auto threads = static_cast<uint32_t>(
       std::clamp<uint64_t>(std::bit_ceil(chunk_bytes / kUnit), 2 * LaneArguments::kLanes, most_threads));
-  return launch(stream, Kernel::kLanes, blocks, threads, arguments, Driver::Order::kBesides);
+  return launch(stream, Kernel::kLanes, blocks, threads, arguments, Driver::Order::kOverlapping);
 }
 
 Status Device::run_aside(Kernel kernel, const WordArguments& arguments) {
@@ -244,7 +245,7 @@ Result<std::byte*> Device::take_memory(std::span<const uint64_t> content) {
 void Device::give_memory(std::byte* memory) {
   const std::lock_guard lock(side_);
   const auto known = memory_.find(reinterpret_cast<DeviceAddress>(memory));
-  LANYARD_CHECK(known != memory_.end(), "memory of take_memory() is given back");
+  LANYARD_CHECK(known != memory_.end(), "give_memory() takes only memory of take_memory()");
   unused_.emplace(known->second, known->first);
 }
 

@@ -11,12 +11,12 @@
 namespace lanyard::gpu {
 namespace {
 
-// Up to it one block, which needs nobody else to say that a message is there, is faster than several.
+// Up to this size one block is faster than several, as it need not wait for others.
 constexpr uint64_t kMostAlone = 128 * 1024;
 constexpr uint64_t kLeastChunk = 64 * 1024;
-// No more than blocks of a large device: more would only cost claims.
+// No more chunks than blocks of a large device: more would only cost claims.
 constexpr uint64_t kMostChunks = 256;
-// Chunks begin where the widest loads and stores can.
+// Chunks are aligned for the widest loads and stores.
 constexpr uint64_t kAlignment = 256;
 
 uint64_t chunk_bytes_of(uint64_t bytes) {
@@ -27,13 +27,14 @@ uint64_t chunk_bytes_of(uint64_t bytes) {
 }
 
 Status check_words(const Device& device) {
-  return device.facts().shares_words ? Status()
-                                     : Status(Code::kUnsupported, "the device's kernels may not see what others store");
+  return device.facts().shares_words
+             ? Status()
+             : Status(Code::kUnsupported, "kernels on the device may not see what other devices store meanwhile");
 }
 
 }  // namespace
 
-// A lane, and what of it only this file needs.
+// A lane, with fields for this file only.
 struct DeviceLanes::OwnLane : Lane {
   DeviceLanes* lanes = nullptr;
   Device* owner = nullptr;
@@ -60,9 +61,9 @@ Result<Lanes::Opened> DeviceLanes::open(bool sends, void* buffer, uint64_t bytes
     return Status(Code::kUnsupported, "the buffer is host memory");
   LANYARD_ASSIGN_OR_RETURN(Device* const device, devices_.of_ordinal(on));
   Device& owner = *device;
-  // A kernel that waits would keep the others from what it waits for.
+  // A kernel that waits would hold up the processes that it waits for.
   if (owner.is_shared())
-    return Status(Code::kUnsupported, "other processes use the device too");
+    return Status(Code::kUnsupported, "other processes use the device too: a lane needs it alone");
   LANYARD_RETURN_IF_ERROR(check_words(owner));
   Opened opened;
   LANYARD_ASSIGN_OR_RETURN(opened.offer.buffer, memory_.lend(buffer, bytes));
@@ -115,8 +116,8 @@ Status DeviceLanes::check_way(Device& device, int other) {
   const Result<bool> indivisible = device.driver().adds_indivisibly(other);
   if (!indivisible.ok() || indivisible.value())
     return indivisible.status();
-  return {Code::kUnsupported, "between devices " + std::to_string(device.ordinal()) + " and " + std::to_string(other) +
-                                  " there are no atomic operations"};
+  return {Code::kUnsupported, "the link between devices " + std::to_string(device.ordinal()) + " and " +
+                                  std::to_string(other) + " has no atomic operations"};
 }
 
 Status DeviceLanes::check_way(int device, int other) {
@@ -135,7 +136,7 @@ Status DeviceLanes::connect(Lane& lane, const LaneOffer& other, const Terms& ter
   own.give_back();
   if (status.code() != Code::kFailed || !terms.may_wait)
     return status;
-  // In its place something may be mapped that its owner has freed since.
+  // Memory that its owner has freed since may still be mapped in its place.
   unmap();
   return connect_once(own, other, terms);
 }

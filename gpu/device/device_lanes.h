@@ -1,8 +1,9 @@
 // DeviceLanes: Lanes between devices of one driver.
 //
-// What was borrowed for a lane stays mapped until unmap(): it may wait for the device, whose streams may wait for what
-// the caller does next. But memory that its owner has freed and allocated anew cannot be mapped beside what was there
-// before, so connect() unmaps where it must and may. An allocation is mapped once, however many lanes it serves.
+// Memory borrowed for a lane stays mapped until unmap(): unmapping may wait for the device, whose
+// streams may wait for what the caller does next. But if the owner has freed memory and allocated
+// anew, the new memory cannot be mapped beside the old. So connect() unmaps if it must and may. An
+// allocation is mapped once for any number of lanes.
 #ifndef LANYARD_GPU_DEVICE_DEVICE_LANES_H_
 #define LANYARD_GPU_DEVICE_DEVICE_LANES_H_
 
@@ -20,7 +21,7 @@ namespace lanyard::gpu {
 
 class DeviceLanes final : public Lanes {
  public:
-  // All outlive it, and its lanes.
+  // All must outlive it and its lanes.
   DeviceLanes(Devices& devices, HostPages& pages, DeviceMemory& memory)
       : devices_(devices), pages_(pages), memory_(memory) {}
 
@@ -30,16 +31,17 @@ class DeviceLanes final : public Lanes {
   bool may_unmap() const override;
   void unmap() override;
 
-  // Whether the device may carry messages to and from memory of `other`. kUnsupported: why not. Makes a context.
+  // Whether the device can carry messages to and from memory of `other`. kUnsupported says why not.
+  // Makes a context.
   Status check_way(int device, int other);
 
  private:
   struct OwnLane;
   Status connect_once(OwnLane& lane, const LaneOffer& other, const Terms& terms);
   void retire(std::byte* borrowed);
-  // With the device's context current.
+  // Requires: the device's context is current.
   static Status check_way(Device& device, int other);
-  // Where the device reaches what another process, or this one, has lent. With its context current.
+  // The address at which the lane's device reaches lent memory. Requires: its context is current.
   Result<DeviceAddress> reach(OwnLane& lane, const DeviceMemory::Loan& loan);
 
   Devices& devices_;

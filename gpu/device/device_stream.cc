@@ -35,13 +35,13 @@ DeviceStream::DeviceStream(Device& device, HostPages& pages, StreamHandle handle
     : device_(device), pages_(pages), handle_(handle), options_(options), words_(words), waits_(kMaxWaits) {}
 
 DeviceStream::~DeviceStream() {
-  // The driver is not asked: the program may have destroyed its stream.
+  // Do not ask the driver: the program may have destroyed its stream.
   if (executed() == submitted_ && !captured_)
     device_.give_pair(words_);  // D3
 }
 
 Status DeviceStream::note(Status status) {
-  // All that a driver is told here was valid when the stream was made.
+  // All arguments were valid when the stream was made, so the error is permanent.
   if (status.code() == Code::kInvalidArgument)
     status = Status(Code::kFailed, "the stream is not valid any more: " + status.message());
   if (status.code() == Code::kFailed && failure_.ok())
@@ -52,7 +52,7 @@ Status DeviceStream::note(Status status) {
 Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
   for (const StreamOp& op : ops)
     LANYARD_RETURN_IF_ERROR(op.kind == Kind::kCall
-                                ? Status(Code::kUnsupported, "a device's stream cannot call the host")
+                                ? Status(Code::kUnsupported, "a stream of a GPU cannot call host functions")
                                 : check_operation(op));
   const std::lock_guard lock(mutex_);
   if (!failure_.ok())
@@ -74,14 +74,15 @@ Status DeviceStream::enqueue(std::span<const StreamOp> ops) {
     if (options_.only_met_waits && !captured) {
       LANYARD_ASSIGN_OR_RETURN(const bool met, is_met(op));
       if (!met)
-        return Status(Code::kAgain, "what is to be waited for has not happened (waits are enqueued when they are met)");
+        return Status(Code::kAgain,
+                      "a wait of the batch is not met yet, and this process enqueues only waits that are met");
     }
     LANYARD_RETURN_IF_ERROR(put(op, captured));
   }
   if (captured) {
     captured_ = true;
     const Status status = plan_.submit(device_, handle_, words_.first_address, 0, 0);
-    // Of an invalid capture no graph comes; another one might have a part of the batch.
+    // An invalid capture yields no graph. After another error a graph may have a part of the batch.
     if (status.ok() || status.code() == Code::kInvalidState)
       return status;
     return note(Status(Code::kFailed, "the driver refused a captured batch, maybe half-way: " + status.message()));
@@ -97,13 +98,13 @@ Result<bool> DeviceStream::is_met(const StreamOp& op) {
   if (!place.ok())
     return note(place.status());
   if (place.value().on_device)
-    return true;  // it is not the host's to look
+    return true;  // the host cannot read it
   return std::atomic_ref(*op.word).load(std::memory_order_acquire) >= op.value;
 }
 
 Status DeviceStream::put(const StreamOp& op, bool captured) {
   if (op.kind == Kind::kWait64 && captured)
-    return Status(Code::kUnsupported, "a wait for a value that is known now cannot be captured: kWaitNext64 can");
+    return Status(Code::kUnsupported, "kWait64 waits for a fixed value and cannot be captured: use kWaitNext64");
   if (op.kind == Kind::kPack || op.kind == Kind::kUnpack) {
     LANYARD_RETURN_IF_ERROR(can_pack(*static_cast<const Packing*>(op.object)));
     put_packing(op);
@@ -112,9 +113,10 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
   if (op.kind == Kind::kStartLane || op.kind == Kind::kWaitLane) {
     const Lane& lane = *static_cast<const Lane*>(op.object);
     if (lane.device != device_.ordinal())
-      return Status(Code::kUnsupported, "the request's memory is on device " + std::to_string(lane.device) +
-                                            ", and GPUs carry its messages themselves: start it on a stream of that "
-                                            "device, or give it the hint lanyard_route, card, before its match");
+      return Status(Code::kUnsupported, "GPUs carry this request's messages themselves, and its memory is on device " +
+                                            std::to_string(lane.device) +
+                                            ": start it on a stream of that device, or set its "
+                                            "hint lanyard_route to card before its match");
     plan_.put(lane, op.kind == Kind::kWaitLane);
     return {};
   }
@@ -126,7 +128,7 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
   switch (op.kind) {
     case Kind::kAdd64: plan_.put(Kernel::kRing, word, op.value); break;
     case Kind::kWrite64:
-      // On a device that is shared a kernel would wait for this process's turn.
+      // On a shared device a kernel would wait for this process's turn.
       if (facts.has_memory_ops && !captured && device_.is_shared()) {
         plan_.put({MemoryOp::Kind::kWrite, word, op.value});
       } else {
@@ -144,7 +146,7 @@ Status DeviceStream::put(const StreamOp& op, bool captured) {
     case Kind::kWriteNext64:
     case Kind::kWaitNext64:
       if (!device_.has_count(op.count))
-        return Status(Code::kInvalidArgument, "a count that is not of this stream's take_count()");
+        return Status(Code::kInvalidArgument, "the counter is not from this stream's take_count()");
       plan_.put(op.kind == Kind::kWriteNext64 ? Kernel::kStoreNext : Kernel::kWaitNext, word,
                 reinterpret_cast<DeviceAddress>(op.count), op.value);
       break;
@@ -158,9 +160,9 @@ Status DeviceStream::can_pack(const Packing& packing) const {
     return {};
   return Status(Code::kUnsupported,
                 packing.device == DeviceMemory::kHost
-                    ? "a GPU's stream does not pack or unpack host memory: use a host stream, memory of the GPU, or a "
-                      "contiguous buffer and a kernel of your own"
-                    : "the memory that is to be packed or unpacked is another GPU's than the stream");
+                    ? "a stream of a GPU cannot pack or unpack host memory: use a host stream, memory of the GPU, or a "
+                      "contiguous buffer and your own kernel"
+                    : "a stream of a GPU cannot pack or unpack memory of another GPU: use a stream of that GPU");
 }
 
 void DeviceStream::put_packing(const StreamOp& op) {
@@ -199,7 +201,7 @@ Status DeviceStream::make_room() {
 
 Status DeviceStream::submit() {
   const uint64_t number = submitted_ + plan_.steps();
-  // Before the driver knows of them: halt() must find them.
+  // Record the waits before the driver gets them: halt() must find them.
   for (const Wait& wait : planned_waits_)
     waits_[(oldest_wait_ + wait_count_++) % waits_.size()] = {wait.word, wait.value, number};
   const Status status = plan_.submit(device_, handle_, words_.first_address, words_.second_address, number);
@@ -221,10 +223,10 @@ bool DeviceStream::poll() {
   const std::lock_guard lock(mutex_);
   if (!failure_.ok())
     return false;
-  return halted_ ? executed() == submitted_ : look();
+  return halted_ ? executed() == submitted_ : ask_driver();
 }
 
-bool DeviceStream::look() {
+bool DeviceStream::ask_driver() {
   const Inside inside(device_.driver(), device_.context());
   if (!note(inside.status()).ok())
     return false;
@@ -244,7 +246,7 @@ Status DeviceStream::health() const {
 
 uint64_t DeviceStream::capturing() const {
   {
-    // The program may have destroyed it since.
+    // The program may have destroyed its stream.
     const std::lock_guard lock(mutex_);
     if (halted_)
       return 0;
@@ -292,7 +294,7 @@ void DeviceStream::halt() {
       if (!failure_.ok())
         return;
       raise_words();
-      if (look() || !failure_.ok())
+      if (ask_driver() || !failure_.ok())
         return;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));

@@ -1,28 +1,29 @@
-// DeviceStream: Stream over a stream of CUDA's or HIP's that the program made.
+// DeviceStream: Stream over a CUDA or HIP stream that the program made. How operations run:
 //
-//   kAdd64      a kernel; adds that follow one another in a batch are one kernel, for up to 16 words
-//   kWrite64    memory operations for one or two that follow one another, a kernel for up to 16 words that do. Always
-//               memory operations where other processes share the device: a kernel would have to wait for them. Always
-//               a kernel while the stream is being captured, or where the vendor has no other
-//   kWait64     a kernel, which the next one follows sooner than a memory operation; but a memory operation where the
-//               device is shared with other processes, which a kernel would keep from going on, or a card writes its
-//               memory, which a kernel does not flush, and the vendor has one, unless the word is in device memory;
-//               never captured
-//   kWriteNext64, kWaitNext64  kernels
-//   kPack, kUnpack  a kernel, for memory of this device only
-//   kStartLane, kWaitLane  a kernel for those that follow one another, for lanes of this device only
-//   kCall       never
+//   kAdd64       A kernel. Adjacent adds of a batch share one, for up to 16 words.
+//   kWrite64     Memory operations for one or two adjacent writes, one kernel for up to 16 words.
+//                Memory operations always if other processes share the device: a kernel would have
+//                to wait for them. A kernel always in a capture, or if the vendor has nothing else.
+//   kWait64      A kernel: the next operation follows it sooner. A memory operation instead if
+//                other processes share the device (a kernel would hold them up) or a NIC writes its
+//                memory (a kernel does not flush that). This needs vendor support and a host word.
+//                Never captured.
+//   kWriteNext64, kWaitNext64    Kernels.
+//   kPack, kUnpack               A kernel, for memory of this device only.
+//   kStartLane, kWaitLane        One kernel for adjacent ones, for lanes of this device only.
+//   kCall                        Not supported.
 //
 // Words are host memory of this process (registered page by page, HostPages) or device memory.
 //
 // Rules (tests/gpu/device_stream_test.cc cites the numbers):
-//  D1  A launch queue that is full blocks the host, which might have been about to let the stream pass. So the stream
-//      counts what of its own is outstanding (a word that the device sets after each batch) and says kAgain in time.
-//      The program's own launches it cannot count: a program that fills the queue behind a wait blocks itself.
-//  D2  A wait by memory operation cannot be taken back. halt() raises the word instead; waits of kernels look at a word
-//      of the stream's as well.
-//  D3  What was captured may be replayed after the DeviceStream has gone: the words of its own that kernels name then
-//      stay for as long as the Device.
+//  D1  A full launch queue blocks the host, which may be about to let the stream go on. So the
+//      stream counts its own outstanding work (the device sets a word after each batch) and returns
+//      kAgain in time. It cannot count the program's launches: a program that fills the queue
+//      behind a wait blocks itself.
+//  D2  A wait by memory operation cannot be withdrawn. So halt() raises its word. Waits by kernels
+//      also check a word of the stream.
+//  D3  A capture may be replayed after the DeviceStream is gone. So words of the stream that its
+//      kernels name stay for as long as the Device.
 #ifndef LANYARD_GPU_DEVICE_DEVICE_STREAM_H_
 #define LANYARD_GPU_DEVICE_DEVICE_STREAM_H_
 
@@ -42,17 +43,18 @@
 
 namespace lanyard::gpu {
 
-// Every member function may be called from any thread at any time. Never waits for the stream, but in halt().
+// Any thread may call any member function at any time. Only halt() waits for the stream.
 class DeviceStream final : public Stream {
  public:
-  // Kernels and runs of memory operations of ours in the launch queue at a time. The vendors' queues hold 1024, and the
-  // program wants some.
+  // Our kernels and runs of memory operations in the launch queue at a time. The vendors' queues
+  // hold 1024, and the program needs some.
   static constexpr uint64_t kMaxOutstanding = 900;
   // Waits by memory operation at a time (D2).
   static constexpr size_t kMaxWaits = 4096;
 
-  // Over the program's stream `handle` of the device, which stays the program's and outlives this. Device and pages are
-  // borrowed. kInvalidArgument: not a stream, or one that has been destroyed, as far as the driver can tell.
+  // Over the program's stream `handle` on the device. The stream stays the program's and must
+  // outlive this object; so must device and pages. kInvalidArgument: not a stream, or one that was
+  // destroyed, as far as the driver can tell.
   static Result<std::unique_ptr<DeviceStream>> make(Device& device, HostPages& pages, StreamHandle handle,
                                                     const DeviceOptions& options);
   DeviceStream(const DeviceStream&) = delete;
@@ -62,18 +64,19 @@ class DeviceStream final : public Stream {
   const char* kind() const override { return device_.driver().kind(); }
   bool can_call() const override { return false; }
   Status can_pack(const Packing& packing) const override;
-  // As Stream::enqueue. Besides: kExhausted: the batch alone is more than kMaxOutstanding; kInvalidState: halted, or
-  // the capture under way is invalid; kUnsupported: a word that the device cannot reach. The first use of a page of
-  // words enters the kernel. Should the driver refuse a batch half-way, the stream has failed for good (health()).
+  // As Stream::enqueue(). Besides: kExhausted: the batch alone is more than kMaxOutstanding.
+  // kInvalidState: halted, or the capture in progress is invalid. kUnsupported: a word that the
+  // device cannot reach. The first use of a page of words enters the kernel. If the driver refuses
+  // a batch half-way, the stream has failed for good (health()).
   Status enqueue(std::span<const StreamOp> ops) override;
-  // Everything of the program's too. While the stream is being captured, where nothing can be asked, and once it is
-  // halted, as the program may have destroyed it: what is ours.
+  // Covers the program's work too. During a capture, and once halted, it covers only ours: the
+  // driver cannot be asked then, or the program may have destroyed the stream.
   bool poll() override;
-  // As the driver has told enqueue() and poll().
+  // As far as enqueue() and poll() have learnt from the driver.
   Status health() const override;
   uint64_t executed() const override { return std::atomic_ref(*words_.second).load(std::memory_order_acquire); }
-  // Blocks until the stream is empty or has failed, at most 1 s; asks nothing of the driver where nothing of ours is
-  // left to run. Nothing is enqueued from then on.
+  // Blocks until the stream is empty or has failed, at most 1 s. Does not call the driver if none
+  // of our work is left. No enqueue() succeeds from then on.
   void halt() override;
   uint64_t capturing() const override;
   Result<uint64_t*> take_count(uint64_t value) override { return device_.take_count(value); }
@@ -86,36 +89,36 @@ class DeviceStream final : public Stream {
   struct Wait {
     uint64_t* word;
     uint64_t value;
-    uint64_t number;  // has passed once executed() is at least this
+    uint64_t number;  // has passed once executed() >= number
   };
 
   DeviceStream(Device& device, HostPages& pages, StreamHandle handle, const DeviceOptions& options,
                const WordPair& words);
-  // Whether nothing would be waited for.
+  // Whether the operation would not wait.
   Result<bool> is_met(const StreamOp& op);
-  // Whether the driver says so. Holding mutex_.
-  bool look();
-  // Holding mutex_, with the context current.
+  // Asks the driver whether the stream is empty. Requires: mutex_ is held.
+  bool ask_driver();
+  // Require: mutex_ is held, the context is current.
   Status put(const StreamOp& op, bool captured);
   void put_packing(const StreamOp& op);
   Status make_room();
   Status submit();
   void forget_met_waits();
   void raise_words();
-  // Remembers an error after which nothing works any more; returns it.
+  // Records an error after which nothing works any more. Returns the status.
   Status note(Status status);
 
   Device& device_;
   HostPages& pages_;
   const StreamHandle handle_;
   const DeviceOptions options_;
-  const WordPair words_;  // released, marker: steps that have run
+  const WordPair words_;  // the released word; the marker: steps that have run
 
   mutable std::mutex mutex_;  // guards the rest
   Status failure_;
   bool halted_ = false;
-  bool captured_ = false;   // ever
-  uint64_t submitted_ = 0;  // steps, ever
+  bool captured_ = false;   // something, ever
+  uint64_t submitted_ = 0;  // steps so far
   StreamPlan plan_;
   std::vector<Wait> planned_waits_;
   std::vector<Wait> waits_;  // a ring

@@ -1,11 +1,12 @@
-// Driver: what the drivers of CUDA and HIP both have, under neutral names, and no more of it than gpu/device needs.
+// Driver: what gpu/device needs of the drivers of CUDA and HIP, under neutral names.
 //
-// Everything above this interface is written once and tested over a driver on host threads (tests/gpu/fake_driver.h).
-// Streams, contexts and kernels are the vendor's own handles. A word or buffer is named by its address as the device
-// sees it (DeviceAddress), which need not be the host's.
+// Everything above this interface is written once and tested over a driver on host threads
+// (tests/gpu/fake_driver.h). Streams, contexts and kernels are the vendor's own handles. Words
+// and buffers are named by their address on the device (DeviceAddress), which may differ from
+// the host's.
 //
-// Threads: any. Unless a call says otherwise it wants the context current (Inside) and does not wait for any stream.
-// Errors carry the vendor's name of the error and, where something can be done about it, what (driver_error.h):
+// Threads: any. Unless it says otherwise, a call requires a current context (Inside) and does not
+// wait for any stream. Errors carry the vendor's name of the error and advice (driver_error.h).
 // kFailed means that the device, or this process's use of it, is lost.
 #ifndef LANYARD_GPU_DEVICE_DRIVER_H_
 #define LANYARD_GPU_DEVICE_DRIVER_H_
@@ -26,28 +27,30 @@ using ContextHandle = void*;  // CUcontext; with HIP it stands for a device
 using KernelHandle = void*;
 using DeviceAddress = uint64_t;
 
-// What a device is and can do.
+// What a device is and supports.
 struct DeviceFacts {
   std::string name;                  // with its place on the bus, for messages
   std::array<std::byte, 16> uuid{};  // the same in every process of the host
   int multiprocessors = 1;
-  bool has_memory_ops = false;  // stream-ordered 64-bit writes and waits, on any host memory that is registered
-  bool shares_words = false;  // kernels that look for words in its memory see what other devices store there meanwhile
+  // Stream-ordered 64-bit writes and waits, on any registered host memory.
+  bool has_memory_ops = false;
+  // Running kernels see what other devices store in this device's memory.
+  bool shares_words = false;
 };
 
 // What an address is.
 struct PointerFacts {
   enum class Kind {
-    kPageable,  // the driver does not know it
+    kPageable,  // unknown to the driver
     kPinned,    // host memory that devices reach
     kDevice,
     kManaged,  // migrates between host and device
   };
   Kind kind = Kind::kPageable;
   int device = -1;            // kDevice
-  DeviceAddress base = 0;     // kDevice: its allocation
-  uint64_t bytes = 0;         // kDevice: of the allocation
-  DeviceAddress address = 0;  // all but kPageable: as the current context's device reaches it
+  DeviceAddress base = 0;     // kDevice: the start of its allocation
+  uint64_t bytes = 0;         // kDevice: the size of the allocation
+  DeviceAddress address = 0;  // not kPageable: the address on the current context's device
 };
 
 // One stream-ordered operation on a word, without a kernel.
@@ -63,7 +66,7 @@ class Driver {
   static constexpr size_t kMemoryOpsAtOnce = 255;
 
   using IpcHandle = std::array<std::byte, 64>;
-  // What enter() has to restore.
+  // What leave() restores.
   struct Place {
     ContextHandle context = nullptr;
     int capture_mode = 0;
@@ -77,44 +80,49 @@ class Driver {
 
   virtual int device_count() const = 0;
   virtual Result<DeviceFacts> facts(int device) = 0;
-  // The context that the vendor's runtime library uses; stays alive as long as the driver.
+  // The context that the vendor's runtime library uses. Lives as long as the driver.
   virtual Result<ContextHandle> context_of_device(int device) = 0;
-  // kInvalidArgument for what is no stream, as far as the vendor can tell.
+  // kInvalidArgument: not a stream, as far as the vendor can tell.
   virtual Result<ContextHandle> context_of_stream(StreamHandle stream) = 0;
   virtual Result<int> device_of_context(ContextHandle context) = 0;
   // The calling thread's current device, or 0.
   virtual int current_device() = 0;
-  // Makes a context current on the calling thread, and allows there what a capture under way elsewhere would forbid.
+  // Makes a context current on the calling thread. Allows calls there that a capture elsewhere
+  // would forbid.
   virtual Result<Place> enter(ContextHandle context) = 0;
   virtual void leave(const Place& place) = 0;
-  // Lets the current context reach memory of `device`; once it may, does nothing. kUnsupported: there is no way.
+  // Lets the current context reach memory of `device`. Does nothing if it already can.
+  // kUnsupported: no path between them.
   virtual Status reach_device(int device) = 0;
 
-  // Whether the current context's device adds to words of `device` indivisibly, as that one does.
+  // Whether the current context's device adds atomically to words of `device`, also with respect to
+  // that device's own adds.
   virtual Result<bool> adds_indivisibly(int device) = 0;
 
   // ---- Streams
 
-  // Of the highest priority, not ordered with the default stream.
+  // A stream of the highest priority, not ordered with the default stream.
   virtual Result<StreamHandle> make_stream() = 0;
   virtual void destroy_stream(StreamHandle stream) = 0;
-  // Whether all its work has run. Never for a stream that is being captured: the vendors void the capture.
+  // Whether all its work has run. Never call it for a stream in a capture: the vendors invalidate
+  // the capture.
   virtual Result<bool> is_empty(StreamHandle stream) = 0;
-  // The capture under way, 0 for none.
+  // The number of the capture in progress; 0: none.
   virtual Result<uint64_t> capture_of(StreamHandle stream) = 0;
 
   // ---- Work. All may block while the stream's launch queue (some 1000 entries) is full.
 
-  // Requires: at most kMemoryOpsAtOnce, and that facts() grants them. Run in order.
+  // Runs them in order. Requires: at most kMemoryOpsAtOnce, and DeviceFacts::has_memory_ops.
   virtual Status run_memory_ops(StreamHandle stream, std::span<const MemoryOp> ops) = 0;
-  // Loads kernels.cu for the current context, for good, and finds one.
+  // Loads kernels.cu into the current context, for good, and finds the kernel `name`.
   virtual Result<KernelHandle> load_kernel(const char* name) = 0;
-  // How a launch comes behind what is in the stream.
+  // How a launch is ordered with earlier work of its stream.
   enum class Order {
-    kBehind,
-    kBesides,  // it may begin before that has ended, where the device can do so: the kernel waits for it by itself
+    kAfter,
+    // Its kernel may begin before that work ends, and waits for it by itself.
+    kOverlapping,
   };
-  // `argument`, the kernel's only parameter, is copied.
+  // `argument` is the kernel's only parameter. It is copied.
   virtual Status launch(StreamHandle stream, KernelHandle kernel, uint32_t blocks, uint32_t threads,
                         std::span<const std::byte> argument, Order order) = 0;
   // By a copy engine.
@@ -122,26 +130,28 @@ class Driver {
 
   // ---- Memory
 
-  // Makes host memory (whole pages) reachable by every device. kInvalidState: it, or a part of it, is already.
+  // Makes host memory (whole pages) reachable by every device. kInvalidState: some of it is
+  // registered already.
   virtual Status register_host(void* memory, uint64_t bytes) = 0;
   virtual void unregister_host(void* memory) = 0;
-  // Host memory that every device reaches. May wait for devices when it is given back.
+  // Host memory that every device reaches. free_host() may wait for devices.
   virtual Result<void*> allocate_host(uint64_t bytes) = 0;
   virtual void free_host(void* memory) = 0;
-  // May wait for devices, both.
+  // Both may wait for devices.
   virtual Result<DeviceAddress> allocate(uint64_t bytes) = 0;
   virtual void free(DeviceAddress memory) = 0;
   // No context need be current.
   virtual Result<PointerFacts> facts_of(const void* address) = 0;
 
-  // Of the allocation that begins at `base`. kUnsupported for memory that cannot be shared.
+  // A handle by which other processes reach the allocation that begins at `base`. kUnsupported:
+  // such memory cannot be shared.
   virtual Result<IpcHandle> lend(DeviceAddress base) = 0;
-  // Maps what another process has lent for the current context. kUnsupported where it cannot.
+  // Maps what another process has lent, for the current context. kUnsupported: it cannot.
   virtual Result<DeviceAddress> borrow(const IpcHandle& handle) = 0;
   virtual void give_back(DeviceAddress base) = 0;
 };
 
-// Keeps a context current on the calling thread for as long as it lives, if status() is ok.
+// Makes a context current on the calling thread for its own lifetime, if status() is ok.
 class Inside {
  public:
   Inside(Driver& driver, ContextHandle context) : driver_(driver), place_(driver.enter(context)) {}
@@ -158,8 +168,8 @@ class Inside {
   Result<Driver::Place> place_;
 };
 
-// The driver that this build is for (--config=cuda, --config=hip, or none). kUnsupported: the build is for neither
-// vendor, or this machine has no such driver or device; the message says which.
+// The driver that this build is for (--config=cuda, --config=hip, or none). kUnsupported: the build
+// is for neither vendor, or this machine has no such driver or device. The message says which.
 Result<std::unique_ptr<Driver>> open_driver();
 
 }  // namespace lanyard::gpu

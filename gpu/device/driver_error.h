@@ -1,4 +1,4 @@
-// What a driver's error means to Lanyard, and what a person can do about it.
+// Translates a driver's error to a Status with advice.
 #ifndef LANYARD_GPU_DEVICE_DRIVER_ERROR_H_
 #define LANYARD_GPU_DEVICE_DRIVER_ERROR_H_
 
@@ -6,7 +6,7 @@
 
 namespace lanyard::gpu {
 
-// Errors by number: those of CUDA's driver, which HIP shares. Here are only those that sources name.
+// Errors by the numbers of CUDA's driver, which HIP shares. Only those that sources name.
 enum class Fault : int {
   kBadArgument = 1,
   kNoMemory = 2,
@@ -18,7 +18,7 @@ enum class Fault : int {
   kCapture = 900,  // not allowed while a stream is being captured
 };
 
-// "CALL: NAME (TEXT)", and the advice.
+// The message is "CALL: NAME (TEXT); ADVICE".
 Status driver_error(Fault fault, const char* call, const char* name, const char* text);
 
 }  // namespace lanyard::gpu

@@ -7,7 +7,8 @@
 namespace lanyard::gpu {
 namespace {
 
-// A copy's number: the device, and the number in its queue, which is never 0. 0: nothing was to be copied.
+// A copy's number: the device, and the number in the device's queue, which is never 0. 0: an
+// empty copy.
 constexpr uint64_t kDeviceBits = 8;
 constexpr uint64_t kDeviceMask = (uint64_t{1} << kDeviceBits) - 1;
 
@@ -19,7 +20,7 @@ GpuMemory::GpuMemory(Devices& devices, const ProcessName& self)
       staging_(driver_),
       loans_(driver_, self),
       queues_(static_cast<size_t>(driver_.device_count())) {
-  LANYARD_CHECK(queues_.size() <= kDeviceMask, "a copy's number has 8 bits for the device");
+  LANYARD_CHECK(queues_.size() <= kDeviceMask, "too many devices: a copy's number has 8 bits for the device");
 }
 
 Result<PointerFacts> GpuMemory::facts_of(const void* address, uint64_t bytes) const {
@@ -28,17 +29,18 @@ Result<PointerFacts> GpuMemory::facts_of(const void* address, uint64_t bytes) co
     return facts;
   const uint64_t offset = facts.value().address - facts.value().base;
   if (offset > facts.value().bytes || bytes > facts.value().bytes - offset)
-    return Status(Code::kInvalidArgument, std::to_string(bytes) + " bytes reach beyond an allocation of device " +
-                                              std::to_string(facts.value().device) + ", which has " +
-                                              std::to_string(facts.value().bytes) + ", at " + std::to_string(offset));
+    return Status(Code::kInvalidArgument, std::to_string(bytes) + " bytes at offset " + std::to_string(offset) +
+                                              " are not within their allocation of " +
+                                              std::to_string(facts.value().bytes) + " bytes on device " +
+                                              std::to_string(facts.value().device));
   return facts;
 }
 
 Result<int> GpuMemory::device_of(const void* address, uint64_t bytes) const {
   if (const std::optional<Loans::Mapping> mapping = loans_.find(address)) {
     if (bytes > mapping->base + mapping->bytes - reinterpret_cast<DeviceAddress>(address))
-      return Status(Code::kInvalidArgument, std::to_string(bytes) + " bytes are more than was borrowed");
-    return mapping->lenders;
+      return Status(Code::kInvalidArgument, std::to_string(bytes) + " bytes reach beyond the borrowed memory");
+    return mapping->owner;
   }
   LANYARD_ASSIGN_OR_RETURN(const PointerFacts facts, facts_of(address, bytes));
   const int device = facts.kind == PointerFacts::Kind::kDevice ? facts.device : kHost;
@@ -50,7 +52,7 @@ Result<int> GpuMemory::device_of(const void* address, uint64_t bytes) const {
   return device;
 }
 
-// Replaces what was known of any part of it.
+// Records the range. Forgets known ranges that overlap it.
 void GpuMemory::remember(const void* address, uint64_t bytes, int device) const {
   const Known known{reinterpret_cast<DeviceAddress>(address), reinterpret_cast<DeviceAddress>(address) + bytes, device};
   const std::unique_lock lock(known_mutex_);
@@ -68,7 +70,7 @@ Result<GpuMemory::Side> GpuMemory::side_of(const void* address, uint64_t bytes) 
     return Side{*staging, kHost, false};
   if (const std::optional<Loans::Mapping> mapping = loans_.find(address)) {
     if (bytes > mapping->base + mapping->bytes - reinterpret_cast<DeviceAddress>(address))
-      return Status(Code::kInvalidArgument, std::to_string(bytes) + " bytes are more than was borrowed");
+      return Status(Code::kInvalidArgument, std::to_string(bytes) + " bytes reach beyond the borrowed memory");
     return Side{reinterpret_cast<DeviceAddress>(address), mapping->mapped_for, true};
   }
   {
@@ -79,9 +81,9 @@ Result<GpuMemory::Side> GpuMemory::side_of(const void* address, uint64_t bytes) 
       return Side{begin, std::prev(next)->second.device, false};
   }
   LANYARD_ASSIGN_OR_RETURN(const PointerFacts facts, facts_of(address, bytes));
-  renew();  // of memory that nobody has asked about nothing is known
+  renew();  // device_of() was not asked: the memory may be new
   if (facts.kind == PointerFacts::Kind::kPageable)
-    return Status(Code::kInvalidArgument, "host memory that devices do not reach: copy it to memory of take_staging()");
+    return Status(Code::kInvalidArgument, "devices cannot reach this host memory: copy it to memory of take_staging()");
   return Side{facts.address, facts.device, false};
 }
 
@@ -119,11 +121,11 @@ Result<DeviceMemory::Copy> GpuMemory::start_copy(void* to, const void* from, uin
   const Side& runner = by_source ? source : target;
   const Side& other = by_source ? target : source;
   if (runner.device == kHost)
-    return Status(Code::kInvalidArgument, "a copy between two places of the host's");
+    return Status(Code::kInvalidArgument, "both sides of the copy are host memory");
   LANYARD_ASSIGN_OR_RETURN(CopyQueue* const queue, queue_of(runner.device));
   if (other.device != kHost && other.device != runner.device) {
     if (other.borrowed)
-      return Status(Code::kUnsupported, "memory that was borrowed for two devices");
+      return Status(Code::kUnsupported, "both sides of the copy are borrowed, for two different devices");
     LANYARD_RETURN_IF_ERROR(queue->reach(other.device));
   }
   LANYARD_ASSIGN_OR_RETURN(const uint64_t number,
@@ -156,8 +158,8 @@ Result<DeviceMemory::Loan> GpuMemory::lend(const void* address, uint64_t bytes) 
     return Status(Code::kUnsupported, "borrowed memory cannot be lent");
   LANYARD_ASSIGN_OR_RETURN(const PointerFacts facts, facts_of(address, bytes));
   if (facts.kind != PointerFacts::Kind::kDevice)
-    return Status(Code::kInvalidArgument, "only device memory is lent");
-  // Whoever has a context may ask for a handle.
+    return Status(Code::kInvalidArgument, "only device memory can be lent");
+  // The driver needs a context to make a handle.
   LANYARD_ASSIGN_OR_RETURN(Device* const device, devices_.of_ordinal(facts.device));
   const Inside inside(driver_, device->context());
   LANYARD_RETURN_IF_ERROR(inside.status());

@@ -1,9 +1,9 @@
 // GpuMemory: DeviceMemory over a vendor's driver.
 //
-// A copy runs on the device whose memory it writes, or reads where it writes the host's; one with borrowed memory runs
-// on the device that the memory is mapped for. No call waits for a stream of the program's, with two exceptions that
-// are the drivers': the first use of a device (Device::open), and the last give_back() of an allocation of another
-// process.
+// A copy runs on the device whose memory it writes; if it writes host memory, on the device whose
+// memory it reads. With borrowed memory it runs on the device that the memory is mapped for. No
+// call waits for a stream of the program's. The drivers force two exceptions: the first use of a
+// device (Device::open()), and the last give_back() of an allocation of another process.
 #ifndef LANYARD_GPU_DEVICE_GPU_MEMORY_H_
 #define LANYARD_GPU_DEVICE_GPU_MEMORY_H_
 
@@ -26,15 +26,15 @@ namespace lanyard::gpu {
 
 class GpuMemory final : public DeviceMemory {
  public:
-  // Borrows the devices. `self` names this process for loans.
+  // The devices must outlive it. `self` names this process in loans.
   GpuMemory(Devices& devices, const ProcessName& self);
 
   const char* kind() const override { return driver_.kind(); }
-  // For borrowed memory the device that it is on. To be asked again once memory was freed and allocated anew: copies go
-  // by what it said last.
+  // For borrowed memory: the device that it is on. Call it again after memory was freed and
+  // allocated anew: copies use its last answer.
   Result<int> device_of(const void* address, uint64_t bytes) const override;
-  // Besides: kInvalidArgument: neither side is device memory, or one is host memory that devices do not reach;
-  // kUnsupported: two devices that cannot reach each other.
+  // Besides: kInvalidArgument: neither side is device memory, or one is host memory that devices do
+  // not reach. kUnsupported: the two devices cannot reach each other.
   Result<Copy> start_copy(void* to, const void* from, uint64_t bytes) override;
   Result<bool> has_ended(Copy copy) override;
   Result<std::byte*> take_staging(uint64_t bytes) override;
@@ -48,18 +48,19 @@ class GpuMemory final : public DeviceMemory {
   // One side of a copy.
   struct Side {
     DeviceAddress address = 0;
-    int device = kHost;     // that reaches it best
-    bool borrowed = false;  // only that one reaches it
+    int device = kHost;     // the one that reaches it best
+    bool borrowed = false;  // only that device reaches it
   };
   Result<PointerFacts> facts_of(const void* address, uint64_t bytes) const;
   void remember(const void* address, uint64_t bytes, int device) const;
   Result<Side> side_of(const void* address, uint64_t bytes) const;
   CopyQueue* made_queue_of(int device) const;  // null: none yet
   Result<CopyQueue*> queue_of(int device);
-  // There may be memory that running kernels do not reach.
+  // Called when there may be memory that running kernels do not reach.
   void renew() const;
 
-  // The device that the process uses: the first that memory was asked about of, else the calling thread's.
+  // The device that this process uses: the first that device_of() has found, else the calling
+  // thread's current one.
   int home() const {
     const int device = home_.load(std::memory_order_relaxed);
     return device == kHost ? driver_.current_device() : device;
@@ -69,15 +70,16 @@ class GpuMemory final : public DeviceMemory {
   Driver& driver_;
   Staging staging_;
   Loans loans_;
-  // What device_of() was last told of ranges of device memory: the driver takes its time to tell, and copies ask too.
+  // The last answers of device_of() for ranges of device memory. The driver is slow to tell, and
+  // copies ask too.
   struct Known {
     DeviceAddress begin, end;
     int device;
   };
   mutable std::atomic<int> home_{kHost};
   mutable std::shared_mutex known_mutex_;
-  mutable std::map<DeviceAddress, Known> known_;  // by begin; they do not overlap
-  std::mutex making_;                             // a queue; may be held for long
+  mutable std::map<DeviceAddress, Known> known_;  // by begin; no overlaps
+  std::mutex making_;                             // held while a queue is made, maybe for long
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<CopyQueue>> queues_;  // by device
 };

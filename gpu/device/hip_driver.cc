@@ -1,6 +1,7 @@
-// What HIP does differently from CUDA: a context is a device; waits by memory operation are documented for memory of
-// hipMallocSignalMemory only, which the words of Lanyard's are not, so there are none and waits are kernels; the
-// numbers of attributes and memory types change with the major version (Entries::load).
+// The parts of VendorDriver that are HIP's. A context is a device. HIP documents waits by
+// memory operation only for memory of hipMallocSignalMemory; Lanyard's words are elsewhere,
+// so waits are kernels. The numbers of attributes and memory types change with the major
+// version (Entries::load).
 #include <dlfcn.h>
 #include <hip/hip_version.h>
 
@@ -44,8 +45,9 @@ Status VendorDriver::set_up() { return {}; }
 
 VendorDriver::~VendorDriver() = default;
 
-// Memory operations are none to use: each is a launch of its own, and may be a kernel, and ours do many words at once.
-// Words are not shared: memory of hipMalloc's may be cached where others' stores are not seen.
+// No memory operations: each is a launch, maybe a kernel, and our kernels handle many words
+// at once. No shared words: memory of hipMalloc may be cached, and kernels then miss what
+// others store.
 Status VendorDriver::describe(int device, DeviceFacts& facts) const {
   char bus[32] = {};
   LANYARD_RETURN_IF_ERROR(api_.run(api_.bus, bus, static_cast<int>(sizeof bus) - 1, device));
@@ -58,12 +60,12 @@ Result<ContextHandle> VendorDriver::make_context(int device) { return vendor::ha
 Result<ContextHandle> VendorDriver::owner_of(StreamHandle stream) {
   const int device = api_.device_of_stream.call(static_cast<hipStream_t>(stream));
   if (device < 0)
-    return Status(Code::kInvalidArgument, "hipGetStreamDeviceId: not a stream, or one that is destroyed");
+    return Status(Code::kInvalidArgument, "hipGetStreamDeviceId: not a stream, or one that was destroyed");
   return context_of_device(device);
 }
 
 Status VendorDriver::run_memory_ops(StreamHandle /*stream*/, std::span<const MemoryOp> /*ops*/) {
-  return Status(Code::kUnsupported, "HIP's memory operations want signal memory");
+  return Status(Code::kUnsupported, "HIP's memory operations need signal memory");
 }
 
 Status VendorDriver::launch(StreamHandle stream, KernelHandle kernel, uint32_t blocks, uint32_t threads,
@@ -93,7 +95,7 @@ Result<PointerFacts> VendorDriver::facts_of(const void* address) {
     facts.kind = PointerFacts::Kind::kManaged;
     return facts;
   }
-  // By the pointers rather than by the type, whose numbers differ between releases.
+  // Go by the pointers: the numbers of types differ between releases.
   if (attributes.hostPointer != nullptr) {
     facts.kind = PointerFacts::Kind::kPinned;
     return facts;

@@ -48,14 +48,13 @@ Result<HostPages::Place> HostPages::look_up(const Device& device, const uint64_t
         LANYARD_RETURN_IF_ERROR(driver_.reach_device(facts.device));
       return Place{facts.address, true};
     case PointerFacts::Kind::kManaged:
-      return Status(Code::kUnsupported,
-                    "a word in managed memory: streams cannot wait for it; use ordinary host memory");
+      return Status(Code::kUnsupported, "streams cannot wait for a word in managed memory: use ordinary host memory");
     case PointerFacts::Kind::kPageable:
       return Status(Code::kUnsupported, "the device cannot reach a word of host memory, though its page is registered");
     case PointerFacts::Kind::kPinned: break;
   }
   const DeviceAddress address = facts.address;
-  // What others have registered they may unregister: asked for each time.
+  // Others may unregister what they have registered, so do not remember it.
   if (const auto found = registered_.find(page); found != registered_.end())
     found->second.addresses[device.ordinal()] = address - (number_of(word) - page);
   return Place{address, false};
@@ -66,10 +65,10 @@ Status HostPages::register_page(const Device& device, uint64_t page) {
     return {};
   const Status status = driver_.register_host(pointer_to(page), page_bytes_);
   if (status.code() == Code::kInvalidState)
-    return {};  // somebody else has, a part of it at least
+    return {};  // others have registered at least a part of it
   if (!status.ok() && status.code() != Code::kFailed)
     return Status(Code::kUnsupported,
-                  "a page of words cannot be registered with the device (shared, mapped from a device, "
+                  "the driver cannot register a page of words (shared, mapped from a device, "
                   "or beyond ulimit -l?): " +
                       status.message());
   if (status.ok())

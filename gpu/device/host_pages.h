@@ -1,7 +1,8 @@
-// HostPages: ordinary host memory as devices reach it, page by page.
+// HostPages: lets devices reach ordinary host memory, page by page.
 //
-// The words that streams ring and wait for are host memory of whoever made them. A page is registered with the driver
-// when a device first asks for a word of it, for all devices, and stays so until forget() or the end.
+// Streams write and wait for words in host memory that others own. A page is registered with the
+// driver, for all devices, when a device first asks for one of its words. It stays registered until
+// forget() or the end.
 #ifndef LANYARD_GPU_DEVICE_HOST_PAGES_H_
 #define LANYARD_GPU_DEVICE_HOST_PAGES_H_
 
@@ -15,33 +16,34 @@
 
 namespace lanyard::gpu {
 
-// Any thread at any time. The driver outlives it.
+// Any thread may use it at any time. The driver must outlive it.
 class HostPages {
  public:
   struct Place {
     DeviceAddress address = 0;
-    bool on_device = false;  // device memory, which the host may not touch
+    bool on_device = false;  // device memory, which the host must not touch
   };
 
   explicit HostPages(Driver& driver);
   HostPages(const HostPages&) = delete;
   HostPages& operator=(const HostPages&) = delete;
-  // Unregisters all. Requires: no device reaches them any more.
+  // Unregisters all pages. Requires: no device reaches them any more.
   ~HostPages();
 
-  // Where the device, whose context is current, reaches a word (8-aligned). Registers its page if nobody has.
-  // kUnsupported: managed memory, memory that the driver does not take, or of a device that this one cannot reach.
+  // The address at which the device reaches a word (8-aligned). Registers the word's page if it is
+  // not registered. Requires: the device's context is current. kUnsupported: managed memory, memory
+  // that the driver does not register, or memory of a device out of reach.
   Result<Place> reach(const Device& device, const uint64_t* word);
 
-  // To be called before host memory that words were in is unmapped or freed: its pages are unregistered. Requires:
-  // nothing that was enqueued names a word of the pages. May wait for the devices.
+  // Unregister the pages of host memory. Call them before memory with words is unmapped or freed.
+  // Require: nothing enqueued names a word of these pages. May wait for devices.
   void forget(const void* memory, uint64_t bytes);
   void forget_all();
 
  private:
-  // A page that was registered here.
+  // A page that this object has registered.
   struct Page {
-    ContextHandle context;                   // in which
+    ContextHandle context;                   // where it was registered
     std::map<int, DeviceAddress> addresses;  // by the device's ordinal
   };
   uint64_t page_of(const void* address) const { return reinterpret_cast<uint64_t>(address) & ~(page_bytes_ - 1); }

@@ -1,7 +1,8 @@
-// The device's side: one source for CUDA and HIP, compiled to an image that the driver loads (tools/third_party/gpu).
+// Device code: one source for CUDA and HIP, compiled to an image that the driver
+// loads (tools/third_party/gpu).
 //
-// Every kernel acquires or releases by itself, at system scope: that a kernel has ended does not tell the host or a NIC
-// anything, and on AMD's devices does not even write coarse-grained memory back.
+// Every kernel acquires or releases by itself, at system scope. The end of a kernel tells the host
+// or a NIC nothing. On AMD devices it does not even write coarse-grained memory back.
 #include "gpu/combine.h"
 #include "gpu/device/kernel_arguments.h"
 #include "gpu/device/kernel_vendor.h"
@@ -11,7 +12,7 @@
 namespace lanyard::gpu {
 namespace {
 
-// All of the block's threads have done their part, which need not be visible to everybody yet.
+// Sets the marker once all threads of the block are here. Their stores need not be visible yet.
 template <typename Arguments>
 __device__ void mark(const Arguments& arguments) {
   __syncthreads();
@@ -19,10 +20,11 @@ __device__ void mark(const Arguments& arguments) {
     store_word(arguments.marker, arguments.number);
 }
 
+// Waits until *word >= value, or the stream is released.
 __device__ void await(uint64_t word, uint64_t value, uint64_t released) {
   for (uint32_t looks = 0;; ++looks) {
     const bool eager = looks < kEagerLooks;
-    // Both loads are under way together: each is a trip over the bus.
+    // Both loads are in flight together: each is a trip over the bus.
     const uint64_t is_released = load_word(released);
     const uint64_t seen = eager ? acquire_word(word) : load_word(word);
     if (seen >= value || is_released != 0) {
@@ -34,7 +36,7 @@ __device__ void await(uint64_t word, uint64_t value, uint64_t released) {
   }
 }
 
-// Who copies together, and which of them the calling thread is.
+// The threads that copy together, and the calling thread's number among them.
 struct Team {
   uint64_t member;
   uint64_t members;
@@ -46,7 +48,7 @@ __device__ void copy_units(Team team, uint64_t to, uint64_t from, uint64_t units
   const Unit* const source = reinterpret_cast<const Unit*>(from);
   const uint64_t stride = team.members;
   uint64_t i = team.member;
-  // Four loads under way at a time: one alone does not fill a link.
+  // Four loads in flight at a time: one alone does not fill a link.
   for (; i + 3 * stride < units; i += 4 * stride) {
     const Unit a = source[i];
     const Unit b = source[i + stride];
@@ -61,7 +63,7 @@ __device__ void copy_units(Team team, uint64_t to, uint64_t from, uint64_t units
     target[i] = source[i];
 }
 
-// As many bytes as come before an address that is a multiple of `unit`, then units, then the rest.
+// Copies single bytes up to a multiple of the unit's size in `to`, then units, then the rest.
 template <typename Unit>
 __device__ void copy_aligned(Team team, uint64_t to, uint64_t from, uint64_t bytes) {
   uint64_t head = (sizeof(Unit) - to % sizeof(Unit)) % sizeof(Unit);
@@ -74,7 +76,7 @@ __device__ void copy_aligned(Team team, uint64_t to, uint64_t from, uint64_t byt
   copy_units<uint8_t>(team, to + tail, from + tail, bytes - tail);
 }
 
-// In the widest units that both sides are aligned for alike.
+// Copies in the widest units for which both addresses are aligned alike.
 __device__ void copy_bytes(Team team, uint64_t to, uint64_t from, uint64_t bytes) {
   const uint64_t difference = to ^ from;
   if (difference % 16 == 0) {
@@ -109,12 +111,12 @@ struct Copy {
   uint64_t bytes;
 };
 
-// Whether the command is there; then what the host wrote before it is visible.
+// Reads a command. Returns whether it is there; if so, what the host wrote before it is visible.
 __device__ bool read_command(uint64_t commands, uint64_t index, bool eager, Copy& copy) {
   const uint64_t place = index % CopyCommands::kCommands;
   const CopyCommands* const ring = reinterpret_cast<const CopyCommands*>(commands);
   const uint64_t lap = index / CopyCommands::kCommands % 2 == 0 ? CopyCommands::kLapBit : 0;
-  // Three loads that are under way together: one trip over the bus.
+  // Three loads in flight together: one trip over the bus.
   copy.to = load_word(reinterpret_cast<uint64_t>(&ring->to[place])) ^ lap;
   copy.from = load_word(reinterpret_cast<uint64_t>(&ring->from[place])) ^ lap;
   const uint64_t bytes = reinterpret_cast<uint64_t>(&ring->bytes[place]);
@@ -137,8 +139,9 @@ extern "C" __global__ void ring(WordArguments arguments) {
   mark(arguments);
 }
 
-// *word = value for each entry, after everything earlier in the stream. Requires: the words are different ones. They
-// may be registers, for which a device should not take several stores together: one thread makes them all.
+// *word = value for each entry, after everything earlier in the stream. Requires: the words are
+// different. They may be device registers, which should not get several stores at once: one thread
+// makes them all.
 extern "C" __global__ void store(WordArguments arguments) {
   if (threadIdx.x == 0) {
     __threadfence_system();
@@ -148,8 +151,8 @@ extern "C" __global__ void store(WordArguments arguments) {
   mark(arguments);
 }
 
-// *count += extra, then *word = *count, for each entry, after everything earlier in the stream. Requires: the words and
-// the counts are different ones.
+// *count += extra, then *word = *count, for each entry, after everything earlier in the stream.
+// Requires: the words are different, and so are the counts.
 extern "C" __global__ void store_next(WordArguments arguments) {
   if (threadIdx.x < arguments.count) {
     const WordEntry entry = arguments.entries[threadIdx.x];
@@ -161,14 +164,15 @@ extern "C" __global__ void store_next(WordArguments arguments) {
   mark(arguments);
 }
 
-// Until *word >= value for each entry.
+// Waits until *word >= value for each entry.
 extern "C" __global__ void wait(WordArguments arguments) {
   if (threadIdx.x < arguments.count)
     await(arguments.entries[threadIdx.x].word, arguments.entries[threadIdx.x].value, arguments.released);
   mark(arguments);
 }
 
-// *count += extra, then until *word >= *count, for each entry. Requires: the counts are different ones.
+// *count += extra, then waits until *word >= *count, for each entry. Requires: the counts
+// are different.
 extern "C" __global__ void wait_next(WordArguments arguments) {
   if (threadIdx.x < arguments.count) {
     const WordEntry entry = arguments.entries[threadIdx.x];
@@ -179,7 +183,7 @@ extern "C" __global__ void wait_next(WordArguments arguments) {
   mark(arguments);
 }
 
-// bytes from anywhere to anywhere. Any grid.
+// Copies between any two places. Any grid.
 extern "C" __global__ void copy(CopyArguments arguments) {
   const Team team{uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x};
   copy_bytes(team, arguments.to, arguments.from, arguments.bytes);
@@ -197,8 +201,8 @@ extern "C" __global__ void copy(CopyArguments arguments) {
   store_word(arguments.completion, arguments.number);
 }
 
-// Between the memory that a layout names and packed memory. Any grid. What comes behind it in the stream sees it, as it
-// does what kernels of the program's write.
+// Packs or unpacks memory with gaps. Any grid. Later work of the stream sees the result, as it sees
+// what the program's kernels write.
 extern "C" __global__ void pack(PackArguments arguments) {
   switch (arguments.unit) {
     case 16: return pack_units<uint4>(arguments);
@@ -209,14 +213,14 @@ extern "C" __global__ void pack(PackArguments arguments) {
   }
 }
 
-// What a combination says. Any grid. Seen as what pack writes.
+// Combines the parts of a combination. Any grid. Visible as what pack writes.
 extern "C" __global__ void reduce(CombineArguments arguments) {
   (void)combine(arguments, uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x);
 }
 
 namespace {
 
-// A block as the steps of lanes know it.
+// A block as a Team of gpu/lane_protocol.h.
 struct BlockTeam {
   uint64_t* slot;  // shared by the block
 
@@ -242,7 +246,8 @@ struct BlockTeam {
   }
 };
 
-// A message of one chunk is one block's, which tells that it is there at once.
+// One block copies a message of one chunk, and tells at once that it is there. All blocks
+// share others.
 __device__ void start_lanes(BlockTeam& team, const LaneArguments& arguments, const LaneView* views) {
   for (uint32_t i = 0; i < arguments.count; ++i) {
     const uint32_t lane = (i + blockIdx.x) % arguments.count;
@@ -255,7 +260,7 @@ __device__ void start_lanes(BlockTeam& team, const LaneArguments& arguments, con
 
 enum LaneState : uint8_t { kWaits, kCopies, kIsCopied, kPassed, kGone };
 
-// A thread a lane looks; the block copies what may be.
+// One thread per lane checks it; the whole block copies what may be copied.
 __device__ void wait_for_lanes(BlockTeam& team, const LaneArguments& arguments, const LaneView* views,
                                LaneState* states) {
   constexpr uint32_t kLooksPerGone = 64;
@@ -293,39 +298,40 @@ __device__ void wait_for_lanes(BlockTeam& team, const LaneArguments& arguments, 
 
 }  // namespace
 
-// Starts lanes, or waits for them. Whoever of its blocks is through last does what is left to do once.
+// Starts lanes, or waits for them. The last block to finish does what is done once.
 extern "C" __global__ void __launch_bounds__(kLaneThreads) lanes(LaneArguments arguments) {
   __shared__ LaneView views[LaneArguments::kLanes];
   __shared__ LaneState states[LaneArguments::kLanes];
   __shared__ uint64_t slot;
   BlockTeam team{&slot};
   const uint32_t mine = threadIdx.x;
-  await_kernel_before();
+  wait_for_previous_kernel();
   if (arguments.wait == 0)
-    let_kernel_behind_begin();
+    allow_next_kernel();
   if (mine < arguments.count) {
     views[mine] = view_lane(team, arguments.ends[mine], arguments.wait == 0);
     states[mine] = kWaits;
   }
   __syncthreads();
   if (arguments.wait == 0) {
-    // By threads that wait for no store: one of the host's memory is on its way for longer than the others.
+    // By other threads than those that copy first: a store to host memory takes longer than
+    // the others.
     if (blockIdx.x == 0 && mine >= LaneArguments::kLanes && mine - LaneArguments::kLanes < arguments.count)
       tell_host(team, views[mine - LaneArguments::kLanes]);
     start_lanes(team, arguments, views);
   } else {
     wait_for_lanes(team, arguments, views, states);
-    let_kernel_behind_begin();  // not before: for as long as this one waits others need the device
+    allow_next_kernel();  // not earlier: others need the device while this kernel waits
   }
-  __syncthreads();  // all of the block have copied theirs
+  __syncthreads();  // all threads have copied
   if (gridDim.x > 1) {
     uint64_t before = 0;
     const uint64_t arrivals = arguments.ends[0] + offsetof(LaneEnd, arrivals);
     if (mine == 0) {
-      if (arguments.wait == 0)  // what a wait has copied has been fenced
+      if (arguments.wait == 0)  // the copies of a wait are fenced already
         __threadfence_system();
       before = add_to_own_word(arrivals, 1);
-      __threadfence();  // who is last sees what the others' have decided; to others it is told behind a fence
+      __threadfence();  // the last block sees what the others have decided
     }
     if (team.share(before) != gridDim.x - 1)
       return;
@@ -342,7 +348,8 @@ extern "C" __global__ void __launch_bounds__(kLaneThreads) lanes(LaneArguments a
   mark(arguments);
 }
 
-// Makes the copies of a ring of commands as they come, until none has come for a while. kServeThreads threads.
+// Makes the copies of a ring of commands as they arrive, until none has come for a while.
+// kServeThreads threads.
 extern "C" __global__ void __launch_bounds__(kServeThreads) serve(ServeArguments arguments) {
   constexpr uint32_t kTeams = kServeThreads / kTeamThreads;
   __shared__ Copy copies[ServeArguments::kAtOnce];
@@ -368,7 +375,7 @@ extern "C" __global__ void __launch_bounds__(kServeThreads) serve(ServeArguments
     const bool leave = told || lived || (count == 0 && lingered);
     if (count > 0) {
       looks = 0;
-      // Every team has one command, and every command one team or more.
+      // Each team has one command; each command has at least one team.
       const uint32_t team = threadIdx.x / kTeamThreads;
       const uint32_t which = team % count;
       const uint32_t teams = (kTeams - which + count - 1) / count;
@@ -376,7 +383,7 @@ extern "C" __global__ void __launch_bounds__(kServeThreads) serve(ServeArguments
       const Team members{team / count * kTeamThreads + threadIdx.x % kTeamThreads, teams * kTeamThreads};
       copy_bytes(members, copy.to, copy.from, copy.bytes);
     }
-    __syncthreads();  // all have copied, and read what is shared
+    __syncthreads();  // all have copied, and read the shared variables
     next += count;
     if (threadIdx.x == 0 && count > 0) {
       __threadfence_system();

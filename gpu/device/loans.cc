@@ -14,9 +14,9 @@
 namespace lanyard::gpu {
 namespace {
 
-constexpr uint64_t kMark = 0x316e616f4c79616c;  // what is not a loan of this layout is refused
+constexpr uint64_t kMark = 0x316e616f4c79616c;  // marks loans of this layout; others are refused
 
-// A Loan's bytes.
+// The bytes of a Loan.
 struct Form {
   uint64_t mark;
   ProcessName lender;
@@ -28,15 +28,16 @@ struct Form {
 };
 static_assert(sizeof(Form) <= sizeof(DeviceMemory::Loan) && std::is_trivially_copyable_v<Form>);
 
-// What another process wrote.
+// Another process wrote the form, so check it.
 bool is_within(const Form& form, uint64_t allocated) {
   return form.offset <= allocated && form.bytes <= allocated - form.offset;
 }
-// Of a mapping that holds it, so that its address is found though it may have no bytes.
+// Bytes that a mapping needs to hold the range. An empty range counts as one byte, so that
+// find() finds it.
 uint64_t reach_of(const Form& form) { return form.offset + std::max<uint64_t>(form.bytes, 1); }
 Status outside(const Form& form) {
-  return {Code::kInvalidArgument, std::to_string(form.bytes) + " bytes at " + std::to_string(form.offset) +
-                                      " are not within the lender's allocation"};
+  return {Code::kInvalidArgument, "the loan's " + std::to_string(form.bytes) + " bytes at offset " +
+                                      std::to_string(form.offset) + " are not within the lender's allocation"};
 }
 
 }  // namespace
@@ -49,13 +50,13 @@ Result<ProcessName> ProcessName::own() {
   std::erase(boot, '-');
   const bool is_hex = std::all_of(boot.begin(), boot.end(), [](unsigned char c) { return std::isxdigit(c) != 0; });
   if (boot.size() != 2 * name.boot.size() || !is_hex)
-    return Status(Code::kUnsupported, "/proc/sys/kernel/random/boot_id does not name this host");
+    return Status(Code::kUnsupported, "/proc/sys/kernel/random/boot_id does not identify this host");
   for (size_t i = 0; i < name.boot.size(); ++i)
     name.boot[i] = static_cast<std::byte>(std::stoi(boot.substr(2 * i, 2), nullptr, 16));
   struct stat space {};
   if (stat("/proc/self/ns/pid", &space) == 0)
     name.pid_namespace = space.st_ino;
-  // Its 22nd field; the second, the program's name in parentheses, may have blanks in it.
+  // Field 22 is the start time. Field 2, the program's name in parentheses, may have blanks in it.
   std::string line;
   std::getline(std::ifstream("/proc/self/stat"), line);
   std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
@@ -103,7 +104,8 @@ Result<std::byte*> Loans::borrow(const Loan& loan, int mapped_for) {
   Form form;
   std::memcpy(&form, loan.bytes.data(), sizeof form);
   if (form.mark != kMark)
-    return Status(Code::kInvalidArgument, "not a loan, or one of another version of Lanyard");
+    return Status(Code::kInvalidArgument,
+                  "the bytes are not a loan of device memory, or the loan is from another version of Lanyard");
   if (form.lender == self_)
     return reinterpret_cast<std::byte*>(form.address);
   if (form.lender.boot != self_.boot)
@@ -153,7 +155,7 @@ void Loans::give_back(std::byte* borrowed) {
   const std::lock_guard lock(mutex_);
   const auto found = locate(borrowed);
   if (found == borrowed_.end())
-    return;  // this process's own
+    return;  // memory of this process
   Borrowed& entry = borrowed_.at(found->first);
   if (--entry.times > 0)
     return;

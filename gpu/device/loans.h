@@ -1,4 +1,4 @@
-// Loans: device memory lent to, and borrowed from, other processes of this host.
+// Loans: device memory that is lent to, or borrowed from, other processes of this host.
 #ifndef LANYARD_GPU_DEVICE_LOANS_H_
 #define LANYARD_GPU_DEVICE_LOANS_H_
 
@@ -15,7 +15,7 @@
 
 namespace lanyard::gpu {
 
-// A process among all that have run on a host since it was started, its namespaces notwithstanding.
+// Identifies a process among all that have run on a host since it was started, in any namespace.
 struct ProcessName {
   std::array<std::byte, 16> boot{};
   uint64_t pid_namespace = 0;
@@ -23,36 +23,39 @@ struct ProcessName {
   uint64_t pid = 0;
   friend bool operator==(const ProcessName&, const ProcessName&) = default;
 
-  // This one. kUnsupported where /proc does not tell.
+  // This process. kUnsupported: /proc does not tell.
   static Result<ProcessName> own();
 };
 
-// Any thread at any time. The driver outlives it.
+// Any thread may use it at any time. The driver must outlive it.
 class Loans {
  public:
   using Loan = DeviceMemory::Loan;
-  // Borrowed memory that an address is in.
+  // The borrowed memory that an address is in.
   struct Mapping {
-    uint64_t bytes = 0;  // of the allocation, as far as anybody has borrowed of it
+    uint64_t bytes = 0;  // from `base` to the end of the furthest range that was borrowed
     int mapped_for = 0;  // the device whose context reaches it
-    int lenders = 0;     // the device it is on
+    int owner = 0;       // the device that it is on
     DeviceAddress base = 0;
   };
 
-  // `self` names this process; tests give others.
+  // `self` names this process; tests pass others.
   Loans(Driver& driver, const ProcessName& self) : driver_(driver), self_(self) {}
   Loans(const Loans&) = delete;
   Loans& operator=(const Loans&) = delete;
   // Unmaps what was not given back.
   ~Loans();
 
-  // `facts` of the range's memory, which is a device's.
+  // `facts` describes the range's memory, which is a device's.
   Result<Loan> lend(const PointerFacts& facts, const void* address, uint64_t bytes);
+  // 0: not a loan.
   static uint64_t lent_bytes(const Loan& loan);
-  // Mapped for `device`. Allocations are mapped once a device, however often they are borrowed. kInvalidArgument for a
-  // range that the lender's allocation does not have.
+  // Maps lent memory for `device`. An allocation is mapped once a device, however often it is
+  // borrowed. kInvalidArgument: not a loan, or the range is not within the lender's allocation.
+  // kUnsupported: the memory is on another host, or out of reach.
   Result<std::byte*> borrow(const Loan& loan, int device);
-  // The last one for an allocation unmaps it, which may wait for the device. Nothing for memory of this process.
+  // The last call for an allocation unmaps it, which may wait for the device. Does nothing for
+  // memory of this process.
   void give_back(std::byte* borrowed);
 
   std::optional<Mapping> find(const void* address) const;
@@ -61,10 +64,10 @@ class Loans {
   struct Borrowed {
     Mapping mapping;
     Driver::IpcHandle handle;
-    uint64_t allocated = 0;  // bytes; more than there can be where the driver does not say
+    uint64_t allocated = 0;  // bytes; UINT64_MAX if the driver does not say
     uint64_t times = 0;
   };
-  // Holding mutex_.
+  // Requires: mutex_ is held.
   std::map<DeviceAddress, Borrowed>::const_iterator locate(const void* address) const;
   void unmap(const Mapping& mapping);
   Result<int> device_named(const std::array<std::byte, 16>& uuid);

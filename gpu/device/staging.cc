@@ -11,14 +11,14 @@ Staging::~Staging() {
     return;
   const Inside inside(driver_, context_);
   if (!inside.status().ok())
-    return;  // the driver has gone first
+    return;  // the driver is already gone
   for (const auto& [memory, buffer] : buffers_)
     driver_.free_host(const_cast<std::byte*>(memory));
 }
 
 Result<std::byte*> Staging::take(uint64_t bytes, int device) {
   if (bytes > uint64_t{1} << 48)
-    return Status(Code::kExhausted, std::to_string(bytes) + " bytes of staging memory");
+    return Status(Code::kExhausted, std::to_string(bytes) + " bytes of staging memory: more than the limit of 2^48");
   const uint64_t wanted = std::bit_ceil(std::max(bytes, kSmallest));
   const std::lock_guard lock(mutex_);
   const auto found = free_.lower_bound(wanted);
@@ -30,7 +30,7 @@ Result<std::byte*> Staging::take(uint64_t bytes, int device) {
 }
 
 Result<std::byte*> Staging::allocate(uint64_t bytes, int device) {
-  // Any device's context will do: the memory is for all of them.
+  // Any device's context will do: all devices reach the memory.
   LANYARD_ASSIGN_OR_RETURN(const ContextHandle context, driver_.context_of_device(device));
   if (context_ == nullptr)
     context_ = context;
@@ -50,7 +50,8 @@ Result<std::byte*> Staging::allocate(uint64_t bytes, int device) {
 void Staging::give(std::byte* memory) {
   const std::lock_guard lock(mutex_);
   const auto found = buffers_.find(memory);
-  LANYARD_CHECK(found != buffers_.end() && found->second.taken, "staging memory is given back once, by its start");
+  LANYARD_CHECK(found != buffers_.end() && found->second.taken,
+                "give() takes the start of a staging buffer that is taken");
   found->second.taken = false;
   free_.emplace(found->second.bytes, memory);
 }

@@ -1,8 +1,8 @@
-// Staging: pinned host memory that devices copy from and to, kept for reuse.
+// Staging: pinned host memory for copies from and to devices, kept for reuse.
 //
-// Sizes are powers of two. Nothing is given back to the driver before the end: freeing pinned memory waits for all
-// streams of the device, and one of them may be waiting for what the freeing thread was about to do. To keep that
-// bounded by what was in use at one time, a request takes any free buffer of up to four times its size.
+// Sizes are powers of two. Nothing returns to the driver before the end: freeing pinned memory
+// waits for all streams of the device, and one of them may be waiting for the freeing thread. To
+// limit the total, a request takes any free buffer of up to four times its size.
 #ifndef LANYARD_GPU_DEVICE_STAGING_H_
 #define LANYARD_GPU_DEVICE_STAGING_H_
 
@@ -17,7 +17,7 @@
 
 namespace lanyard::gpu {
 
-// Any thread at any time. The driver outlives it.
+// Any thread may use it at any time. The driver must outlive it.
 class Staging {
  public:
   static constexpr uint64_t kSmallest = 4096;
@@ -25,12 +25,12 @@ class Staging {
   explicit Staging(Driver& driver) : driver_(driver) {}
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
-  // Requires: no copy uses any of it. Frees what was not given back, too.
+  // Requires: no copy uses it. Also frees what was not given back.
   ~Staging();
 
-  // At least `bytes`, page-aligned. Enters the driver where nothing fits. kExhausted.
+  // At least `bytes` bytes, page-aligned. Calls the driver if no free buffer fits. kExhausted.
   Result<std::byte*> take(uint64_t bytes, int device);
-  // How many buffers there are; never fewer than before.
+  // The number of buffers. It never falls.
   size_t buffers() const {
     const std::lock_guard lock(mutex_);
     return buffers_.size();
@@ -38,7 +38,7 @@ class Staging {
   // Requires: from take(), not given back.
   void give(std::byte* memory);
 
-  // Where devices reach it, if the whole range is within a buffer that is taken.
+  // The address at which devices reach the range, if all of it is within a buffer that is taken.
   std::optional<DeviceAddress> find(const void* memory, uint64_t bytes) const;
 
  private:
@@ -51,7 +51,7 @@ class Staging {
 
   Driver& driver_;
   mutable std::mutex mutex_;
-  ContextHandle context_ = nullptr;  // that the first buffer came from
+  ContextHandle context_ = nullptr;  // that made the first buffer
   std::map<const std::byte*, Buffer> buffers_;
   std::multimap<uint64_t, std::byte*> free_;  // by bytes
 };

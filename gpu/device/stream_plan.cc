@@ -10,7 +10,7 @@ namespace {
 bool has_room(const WordArguments& arguments, Kernel kernel, const WordEntry& entry) {
   if (arguments.count == WordArguments::kEntries)
     return false;
-  // The threads of one kernel must not store to the same word, nor count on the same count.
+  // Threads of one kernel must not store to the same word or use the same counter.
   const bool stores = kernel == Kernel::kStore || kernel == Kernel::kStoreNext;
   const bool counts = kernel == Kernel::kStoreNext || kernel == Kernel::kWaitNext;
   return std::ranges::none_of(std::span(arguments.entries, arguments.count), [&](const WordEntry& other) {
@@ -86,7 +86,7 @@ Status StreamPlan::submit(Device& device, StreamHandle stream, DeviceAddress rel
       complete(lanes->arguments);
       LANYARD_RETURN_IF_ERROR(device.launch(stream, lanes->chunks, lanes->chunk_bytes, lanes->arguments));
     } else if (const auto* memory = std::get_if<MemoryOps>(&step)) {
-      // The last step's operations are at the end of memory_ops_, so the marker goes right behind them.
+      // The last step's operations end memory_ops_, so the marker goes right behind them.
       if (marks)
         memory_ops_.push_back(mark);
       const std::span<const MemoryOp> ops(memory_ops_.data() + memory->first, memory->count + (marks ? 1 : 0));

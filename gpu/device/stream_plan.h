@@ -1,4 +1,5 @@
-// StreamPlan: a batch of stream operations as it goes to the driver: kernels, and runs of memory operations.
+// StreamPlan: a batch of stream operations as the driver gets it: kernels and runs of
+// memory operations.
 #ifndef LANYARD_GPU_DEVICE_STREAM_PLAN_H_
 #define LANYARD_GPU_DEVICE_STREAM_PLAN_H_
 
@@ -18,28 +19,30 @@ namespace lanyard::gpu {
 // One thread at a time. Once warm it allocates nothing.
 class StreamPlan {
  public:
-  // Empties it. With `few_stores_by_memory` up to two stores that follow one another become memory operations: a device
-  // comes to the first sooner than to a kernel. But it takes as long again for each, and a kernel makes all at once.
+  // Empties the plan. With `few_stores_by_memory` one or two adjacent stores become memory
+  // operations: the first takes effect sooner than a kernel's. But each takes as long again, while
+  // a kernel makes all at once.
   void begin(bool few_stores_by_memory);
 
-  // Behind everything so far. Adds that follow one another become one kernel, adds to one word one entry; so do stores
-  // to different words, and waits.
+  // Appends an operation. Adjacent adds become one kernel, and adds to one word one entry. Adjacent
+  // stores to different words become one kernel; so do adjacent waits.
   void put(Kernel kernel, DeviceAddress word, uint64_t value, uint64_t extra = 0);
   void put(const MemoryOp& op);
   void put(const PackArguments& packing) { steps_.emplace_back(packing); }
   void put(const CombineArguments& combination) { steps_.emplace_back(combination); }
-  // Starts that follow one another become one kernel, as waits do.
+  // Adjacent starts become one kernel; so do adjacent waits.
   void put(const Lane& lane, bool wait);
 
-  // How many entries of the stream's launch queue it takes.
+  // How many entries of the stream's launch queue the plan takes.
   uint64_t steps() const { return steps_.size() + (ends_unmarked() ? 1 : 0); }
 
-  // Submits all, with the context current. When the last step has run, the word at `marker` becomes `number`; 0:
-  // nothing does. `released`: see WordArguments. After an error a part may have been submitted.
+  // Submits the plan. Requires: the context is current. When the last step has run, the word at
+  // `marker` becomes `number`; with `marker` 0 no word changes. `released`: see WordArguments.
+  // After an error a part may have been submitted.
   Status submit(Device& device, StreamHandle stream, DeviceAddress released, DeviceAddress marker, uint64_t number);
 
  private:
-  // One less than the driver takes, for the marker.
+  // One less than the driver takes: the marker needs one.
   static constexpr size_t kMemoryOps = Driver::kMemoryOpsAtOnce - 1;
   static constexpr size_t kFewStores = 2;
 
@@ -53,17 +56,17 @@ class StreamPlan {
   };
   struct LaneSteps {
     LaneArguments arguments;
-    uint64_t chunks;       // of all
+    uint64_t chunks;       // of all lanes
     uint64_t chunk_bytes;  // the longest
   };
   using Step = std::variant<Words, MemoryOps, PackArguments, CombineArguments, LaneSteps>;
 
-  // With a kernel that sets no marker: one without entries follows, which does.
+  // Whether the last kernel sets no marker. A kernel without entries then follows and sets it.
   bool ends_unmarked() const {
     return !steps_.empty() && (std::holds_alternative<PackArguments>(steps_.back()) ||
                                std::holds_alternative<CombineArguments>(steps_.back()));
   }
-  // The last step, if it is one of those.
+  // The last step, if it is of this kind.
   template <typename Kind>
   Kind* last() {
     return steps_.empty() ? nullptr : std::get_if<Kind>(&steps_.back());

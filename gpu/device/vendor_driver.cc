@@ -10,7 +10,7 @@ using vendor::context_of;
 using vendor::handle_of;
 using vendor::pointer_to;
 
-extern const unsigned char kKernelImage[];  // the compiled kernels.cu (tools/third_party/gpu/device_code.bzl)
+extern const unsigned char kKernelImage[];  // the compiled kernels.cu (device_code.bzl)
 
 namespace {
 
@@ -59,7 +59,8 @@ Result<ContextHandle> VendorDriver::context_of_device(int device) {
   return context;
 }
 
-// The default streams are the current context's, and there may be none before the runtime library's first call.
+// A default stream belongs to the current context. There may be none before the runtime library's
+// first call.
 Result<ContextHandle> VendorDriver::context_of_stream(StreamHandle stream) {
   if (!vendor::is_default(stream))
     return owner_of(stream);
@@ -86,7 +87,7 @@ Result<int> VendorDriver::current_ordinal() const {
 }
 
 int VendorDriver::current_device() {
-  // Asked for the device where there is no context, CUDA's driver reports an error to whoever watches it.
+  // Check for a context first. Without one, CUDA's driver reports an error to tools that watch it.
   const Result<ContextHandle> context = current_context();
   if (!context.ok() || context.value() == nullptr)
     return 0;

@@ -1,5 +1,6 @@
-// VendorDriver: Driver over CUDA's driver interface (no run-time library) as of CUDA 12, or over HIP's run-time
-// library. A build has one of them. vendor_driver.cc is for both, cuda_driver.cc and hip_driver.cc have what differs.
+// VendorDriver: Driver over CUDA's driver interface as of CUDA 12 (no run-time library), or over
+// HIP's run-time library. A build has one of them. vendor_driver.cc is for both; cuda_driver.cc and
+// hip_driver.cc have the differences.
 #ifndef LANYARD_GPU_DEVICE_VENDOR_DRIVER_H_
 #define LANYARD_GPU_DEVICE_VENDOR_DRIVER_H_
 
@@ -23,7 +24,7 @@
 
 namespace lanyard::gpu {
 
-// What both have: X(our name, CUDA's, the version of its interface, HIP's).
+// Functions of both: X(our name, CUDA's, the version of its interface, HIP's).
 #define LANYARD_SHARED_ENTRIES(X)                                                               \
   X(count_devices, cuDeviceGetCount, 2000, hipGetDeviceCount)                                   \
   X(name, cuDeviceGetName, 2000, hipDeviceGetName)                                              \
@@ -54,7 +55,7 @@ namespace lanyard::gpu {
 #ifdef __HIP_PLATFORM_AMD__
 #define LANYARD_VENDORS(cuda, hip) hip
 
-// What else HIP has: X(our name, HIP's, its type). The header overloads two of them for C++.
+// More functions of HIP: X(our name, HIP's, its type). The header overloads two of them for C++.
 #define LANYARD_VENDOR_ENTRIES(X)                                                  \
   X(allocate, hipMalloc, hipError_t (*)(void** memory, size_t bytes))              \
   X(allocate_host, hipHostMalloc, hipError_t (*)(void** memory, size_t, unsigned)) \
@@ -71,7 +72,7 @@ namespace lanyard::gpu {
 #else
 #define LANYARD_VENDORS(cuda, hip) cuda
 
-// What else CUDA has: X(our name, CUDA's, the version of its interface).
+// More functions of CUDA: X(our name, CUDA's, the version of its interface).
 #define LANYARD_VENDOR_ENTRIES(X)                      \
   X(allocate, cuMemAlloc, 3020)                        \
   X(allocate_host, cuMemHostAlloc, 2020)               \
@@ -121,7 +122,7 @@ inline constexpr auto kInvalidated =
 inline constexpr unsigned kNotOrdered = LANYARD_VENDORS(CU_STREAM_NON_BLOCKING, hipStreamNonBlocking);
 inline constexpr unsigned kRegister = LANYARD_VENDORS(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP,
                                                       hipHostRegisterPortable | hipHostRegisterMapped);
-// HIP's is coherent: kernels that are running, and the host, see what either writes.
+// HIP's is coherent: running kernels and the host see each other's writes.
 inline constexpr unsigned kAllocate =
     LANYARD_VENDORS(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP,
                     hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent);
@@ -133,7 +134,7 @@ inline Pointer pointer_to(DeviceAddress address) {
 inline DeviceAddress address_of(Pointer pointer) {
   return LANYARD_VENDORS(static_cast, reinterpret_cast)<DeviceAddress>(pointer);
 }
-// With HIP a handle is the device's number and 1, so that none is null.
+// With HIP a handle is the device's number + 1, so that none is null.
 inline Context context_of(ContextHandle handle) {
   return LANYARD_VENDORS(static_cast<Context>(handle), static_cast<int>(reinterpret_cast<intptr_t>(handle)) - 1);
 }
@@ -154,7 +155,7 @@ struct Entry {
   Function call = nullptr;
 };
 
-// All set. The library stays loaded until the process ends.
+// All entries are set. The library stays loaded until the process ends.
 struct Entries {
 #ifdef __HIP_PLATFORM_AMD__
 #define LANYARD_ENTRY(ours, cuda, version, hip) Entry<decltype(&::hip)> ours{#hip, 0};
@@ -168,10 +169,10 @@ struct Entries {
   LANYARD_VENDOR_ENTRIES(LANYARD_ENTRY)
 #undef LANYARD_ENTRY
 
-  // kUnsupported: there is no library, or one of another version than this build wants.
+  // kUnsupported: no library, or another version than this build needs.
   static Result<Entries> load();
 
-  // What an error of `call` means.
+  // The Status for a result of `call`.
   Status status(vendor::Error result, const char* call) const;
   template <typename Function, typename... Arguments>
   Status run(const Entry<Function>& entry, Arguments... arguments) const {
@@ -179,7 +180,8 @@ struct Entries {
   }
 
  private:
-  // Sets all to what `find(name, version)` says, a void*; the last one that is not there, or null.
+  // Sets each entry to find(name, version), a void*. Returns the name of the last entry that is
+  // missing, or null.
   template <typename Find>
   const char* look_up(Find find) {
     const char* missing = nullptr;
@@ -239,8 +241,8 @@ class VendorDriver final : public Driver {
 
  private:
   struct PerDevice {
-    ContextHandle context = nullptr;  // once it was asked for; guarded by mutex_
-    bool flushes = false;             // whether waits flush what other devices have written
+    ContextHandle context = nullptr;  // null before the first use; guarded by mutex_
+    bool flushes = false;             // whether waits flush what others have written
   };
 
   VendorDriver(const Entries& api, int devices) : api_(api), devices_(static_cast<size_t>(devices)) {}
@@ -248,16 +250,17 @@ class VendorDriver final : public Driver {
   Result<int> current_ordinal() const;            // requires a context
   Result<vendor::Module> module_of_current();
 
-  // ---- What the vendors do differently
+  // ---- Different for each vendor
   Status set_up();
   Result<ContextHandle> make_context(int device);
   Result<ContextHandle> owner_of(StreamHandle stream);
   Status describe(int device, DeviceFacts& facts) const;  // beyond name, uuid and multiprocessors
 
   const Entries api_;
-  bool begins_early_ = false;  // all devices begin kernels before those before have ended; set by open()
+  // Every device can begin a kernel before the previous one has ended. Set by open().
+  bool begins_early_ = false;
   std::vector<PerDevice> devices_;
-  std::mutex mutex_;  // guards what is made once
+  std::mutex mutex_;  // guards modules_ and the contexts
   std::vector<std::pair<ContextHandle, vendor::Module>> modules_;
 };
 

@@ -38,7 +38,7 @@ Status check(const StreamOp& op) {
     case StreamOp::Kind::kWaitLane:
       return Status(Code::kUnsupported,
                     "GPUs carry this request's messages themselves, and a host stream cannot start it: use a stream of "
-                    "its GPU, or set the info key lanyard_route to card before the match");
+                    "its GPU, or set its hint lanyard_route to card before the match");
     default: return {};
   }
 }

@@ -15,9 +15,8 @@
 //      leave(), one system call wakes it.
 //  H2  No work is stranded: if the stream is not empty and no thread is between attend() and
 //      leave(), the stream's own thread is not in deep sleep.
-//  H3  If a thread is between attend() and leave() from before an item is enqueued until it
-//      has run, the item runs on a thread that calls poll() or synchronize(), never on the
-//      stream's own.
+//  H3  Take an item that is enqueued and has run between an attend() and its leave(). It runs on a
+//      thread that calls poll() or synchronize(), never on the stream's own.
 //  H4  An idle stream uses no processor time: its thread enters deep sleep when the stream is empty
 //      and nothing was enqueued for Options::quiet_before_deep_sleep.
 #ifndef LANYARD_GPU_HOST_HOST_STREAM_H_
@@ -167,7 +166,7 @@ class HostStream final : public Stream {
 
   // Set: a thread is the executor, or the stream was halted.
   alignas(64) std::atomic_flag executor_;
-  std::atomic<uint64_t> blocked_at_{0};        // for head(): 1 + the number of the last wait not met
+  std::atomic<uint64_t> blocked_at_{0};        // for head(): 1 + the number of the last unmet wait
   std::atomic<const void*> running_{nullptr};  // the function of the running kernel
 
   alignas(64) std::atomic<uint32_t> rest_{kAwake};  // a Rest; the thread's futex
