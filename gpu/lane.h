@@ -36,7 +36,7 @@ struct Lane {
   uint64_t chunk_bytes = 0;
 };
 
-// What the peer needs to connect. Plain data, sent as it is.
+// Sent to the peer, which needs it to connect. Plain data.
 struct LaneOffer {
   DeviceMemory::Loan end;
   DeviceMemory::Loan buffer;

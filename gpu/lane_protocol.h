@@ -31,7 +31,7 @@ namespace lanyard::gpu {
 // The address of a word of a LaneEnd.
 #define LANYARD_LANE_WORD(end, word) ((end) + offsetof(LaneEnd, word))
 
-// What a step needs of a LaneEnd. It does not change during the step.
+// The parts of a LaneEnd that a step uses. They do not change during the step.
 struct LaneView {
   uint64_t end;  // its address
   uint64_t buffer, peer_buffer, peer, bytes, chunk_bytes, chunks, sends, ready;
@@ -95,7 +95,7 @@ LANYARD_LANE_STEP void copy_chunk(Team& team, const LaneView& lane, uint64_t chu
 // Tells both ends that the iteration is copied. Called by the leading thread.
 template <typename Team>
 LANYARD_LANE_STEP void tell_both(Team& team, const LaneView& lane) {
-  team.fence();  // the message
+  team.fence();  // publishes the message
   team.store(LANYARD_LANE_WORD(lane.peer, completed), lane.iteration);
   team.store(LANYARD_LANE_WORD(lane.end, completed), lane.iteration);
 }
@@ -112,7 +112,7 @@ LANYARD_LANE_STEP bool copy_chunks(Team& team, const LaneView& lane) {
     (void)team.share(0);
     if (!team.leads())
       continue;
-    team.fence();  // the chunk
+    team.fence();  // publishes the chunk
     if (team.add(lane.copied(), 1) + 1 == lane.chunks)
       tell_both(team, lane);
   }
@@ -179,11 +179,11 @@ LANYARD_LANE_STEP void end_start(Team& team, const LaneView& lane, uint32_t team
   // Leave the message open.
   team.store(lane.claimed(), 0);
   team.store(lane.copied(), 0);
-  team.fence();  // the buffer
+  team.fence();  // publishes the buffer
   team.store(LANYARD_LANE_WORD(lane.peer, opened), lane.iteration);
 }
 
-// What a wait finds. Called by one thread. Acquiring again and again disturbs other kernels. So
+// One check of a wait, called by one thread. Acquiring again and again disturbs other kernels. So
 // without `eager` plain loads come first.
 enum class LaneLook : uint8_t { kNothing, kMayCopy, kComplete };
 template <typename Team>

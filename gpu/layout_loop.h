@@ -11,7 +11,7 @@ namespace lanyard::gpu {
 // A run of bytes, or several parts in order, repeated `count` times, `stride` bytes apart. Plain
 // data: kernels read it as it is.
 struct LayoutLoop {
-  // Of the first repetition, from the start of one repetition of the enclosing loop.
+  // Offset of the first repetition, from the start of one repetition of the enclosing loop.
   int64_t offset;
   uint64_t count;   // > 0
   int64_t stride;   // may be negative

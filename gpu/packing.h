@@ -1,5 +1,5 @@
-// Packing: what a stream does between a request's memory and the program's memory. It packs or
-// unpacks memory with gaps, or it combines contributions into a result.
+// Packing: a stream's copies between a request's memory and the program's memory. They pack or
+// unpack memory with gaps, or combine contributions into a result.
 #ifndef LANYARD_GPU_PACKING_H_
 #define LANYARD_GPU_PACKING_H_
 

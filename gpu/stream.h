@@ -62,7 +62,7 @@ struct StreamOp {
   uint64_t* count = nullptr;  // kWriteNext64, kWaitNext64: from take_count() of this stream
 };
 
-// Checks what no stream accepts. kInvalidArgument, or kUnsupported for an unknown kind.
+// Rejects operations that no stream accepts. kInvalidArgument, or kUnsupported for an unknown kind.
 inline Status check_operation(const StreamOp& op) {
   using Kind = StreamOp::Kind;
   const auto check_word = [](const uint64_t* word) {

@@ -58,7 +58,7 @@ Result<std::unique_ptr<Stream>> Backend::make_stream(void* handle) {
 
 namespace {
 
-// Rounds sizes up, so that memory which one request gives back fits others.
+// Rounds sizes up, so that one request can reuse the memory of another.
 size_t rounded_words(uint64_t bytes) {
   constexpr uint64_t kFine = uint64_t{1} << 20;
   const uint64_t rounded = bytes <= kFine ? std::bit_ceil(bytes) : (bytes + kFine - 1) / kFine * kFine;

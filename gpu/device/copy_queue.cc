@@ -52,7 +52,7 @@ void CopyServer::write(DeviceAddress to, DeviceAddress from, uint64_t bytes) {
   const uint64_t lap = started_ / CopyCommands::kCommands % 2 == 0 ? CopyCommands::kLapBit : 0;
   std::atomic_ref(ring_.commands->to[place]).store(to | lap, std::memory_order_relaxed);
   std::atomic_ref(ring_.commands->from[place]).store(from | lap, std::memory_order_relaxed);
-  // Release: the kernel also sees what the host wrote before.
+  // Release: the kernel also sees the host's earlier writes.
   std::atomic_ref(ring_.commands->bytes[place]).store(bytes | lap, std::memory_order_release);
   ++started_;
 }

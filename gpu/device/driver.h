@@ -1,4 +1,4 @@
-// Driver: what gpu/device needs of the drivers of CUDA and HIP, under neutral names.
+// Driver: the part of CUDA's and HIP's drivers that gpu/device needs, under neutral names.
 //
 // Everything above this interface is written once and tested over a driver on host threads
 // (tests/gpu/fake_driver.h). Streams, contexts and kernels are the vendor's own handles. Words
@@ -27,18 +27,18 @@ using ContextHandle = void*;  // CUcontext; with HIP it stands for a device
 using KernelHandle = void*;
 using DeviceAddress = uint64_t;
 
-// What a device is and supports.
+// Facts about a device.
 struct DeviceFacts {
   std::string name;                  // with its place on the bus, for messages
   std::array<std::byte, 16> uuid{};  // the same in every process of the host
   int multiprocessors = 1;
   // Stream-ordered 64-bit writes and waits, on any registered host memory.
   bool has_memory_ops = false;
-  // Running kernels see what other devices store in this device's memory.
+  // Running kernels see stores by other devices to this device's memory.
   bool shares_words = false;
 };
 
-// What an address is.
+// Facts about an address.
 struct PointerFacts {
   enum class Kind {
     kPageable,  // unknown to the driver
@@ -66,7 +66,7 @@ class Driver {
   static constexpr size_t kMemoryOpsAtOnce = 255;
 
   using IpcHandle = std::array<std::byte, 64>;
-  // What leave() restores.
+  // The state that leave() restores.
   struct Place {
     ContextHandle context = nullptr;
     int capture_mode = 0;
@@ -146,7 +146,7 @@ class Driver {
   // A handle by which other processes reach the allocation that begins at `base`. kUnsupported:
   // such memory cannot be shared.
   virtual Result<IpcHandle> lend(DeviceAddress base) = 0;
-  // Maps what another process has lent, for the current context. kUnsupported: it cannot.
+  // Maps memory that another process has lent, for the current context. kUnsupported: it cannot.
   virtual Result<DeviceAddress> borrow(const IpcHandle& handle) = 0;
   virtual void give_back(DeviceAddress base) = 0;
 };

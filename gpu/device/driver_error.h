@@ -6,7 +6,7 @@
 
 namespace lanyard::gpu {
 
-// Errors by the numbers of CUDA's driver, which HIP shares. Only those that sources name.
+// Errors by the numbers of CUDA's driver, which HIP shares. Only those that the sources use.
 enum class Fault : int {
   kBadArgument = 1,
   kNoMemory = 2,

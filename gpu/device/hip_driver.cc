@@ -45,9 +45,8 @@ Status VendorDriver::set_up() { return {}; }
 
 VendorDriver::~VendorDriver() = default;
 
-// No memory operations: each is a launch, maybe a kernel, and our kernels handle many words
-// at once. No shared words: memory of hipMalloc may be cached, and kernels then miss what
-// others store.
+// No memory operations: each is a launch, maybe a kernel, and our kernels handle many words at
+// once. No shared words: memory of hipMalloc may be cached, and kernels then miss stores by others.
 Status VendorDriver::describe(int device, DeviceFacts& facts) const {
   char bus[32] = {};
   LANYARD_RETURN_IF_ERROR(api_.run(api_.bus, bus, static_cast<int>(sizeof bus) - 1, device));

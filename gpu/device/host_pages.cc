@@ -54,7 +54,7 @@ Result<HostPages::Place> HostPages::look_up(const Device& device, const uint64_t
     case PointerFacts::Kind::kPinned: break;
   }
   const DeviceAddress address = facts.address;
-  // Others may unregister what they have registered, so do not remember it.
+  // Others may unregister pages that they registered, so do not remember those.
   if (const auto found = registered_.find(page); found != registered_.end())
     found->second.addresses[device.ordinal()] = address - (number_of(word) - page);
   return Place{address, false};

@@ -87,7 +87,7 @@ struct ServeArguments {
 struct LaneArguments {
   static constexpr uint32_t kLanes = 32;
   uint32_t count;
-  uint32_t wait;      // 1: the waits
+  uint32_t wait;      // 1: wait; 0: start
   uint64_t released;  // as in WordArguments
   uint64_t marker;    // likewise
   uint64_t number;

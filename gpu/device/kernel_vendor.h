@@ -1,4 +1,4 @@
-// What device code spells differently for CUDA and HIP.
+// The functions that device code spells differently for CUDA and HIP.
 #ifndef LANYARD_GPU_DEVICE_KERNEL_VENDOR_H_
 #define LANYARD_GPU_DEVICE_KERNEL_VENDOR_H_
 
@@ -16,7 +16,7 @@ namespace lanyard::gpu {
 // fence once.
 
 // Loads and stores of words that the host and other devices use too. The caller adds fences. Only
-// acquire_word() orders by itself: what was written before its value is visible.
+// acquire_word() orders by itself: writes before the value that it returns are visible.
 #ifdef __HIP__
 __device__ inline uint64_t load_word(uint64_t word) {
   return __hip_atomic_load(reinterpret_cast<uint64_t*>(word), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
@@ -38,8 +38,8 @@ __device__ inline uint64_t exchange_word(uint64_t word, uint64_t expected, uint6
 }
 // An acquire empties a cache that all of the device's kernels use.
 constexpr uint32_t kEagerLooks = 0;
-// wait_for_previous_kernel() returns after the stream's previous kernel has ended, which may still
-// run when this one begins. allow_next_kernel() lets the next one begin, if it waits likewise.
+// A kernel may begin before the stream's previous kernel has ended. wait_for_previous_kernel()
+// returns once that has ended. allow_next_kernel() lets the next one begin, if it waits likewise.
 __device__ inline void wait_for_previous_kernel() {}
 __device__ inline void allow_next_kernel() {}
 // A wavefront that waits leaves its compute unit to others.
@@ -90,7 +90,7 @@ __device__ inline uint64_t clock_ns() {
 }
 #endif
 
-// Atomic on this device, which has the word in its memory. Returns the old value.
+// Atomic on this device. The word is in its memory. Returns the old value.
 __device__ inline uint64_t add_to_own_word(uint64_t word, uint64_t value) {
   return atomicAdd(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(value));
 }

@@ -111,7 +111,7 @@ struct Copy {
   uint64_t bytes;
 };
 
-// Reads a command. Returns whether it is there; if so, what the host wrote before it is visible.
+// Reads a command. Returns whether it is there; if so, the host's earlier writes are visible.
 __device__ bool read_command(uint64_t commands, uint64_t index, bool eager, Copy& copy) {
   const uint64_t place = index % CopyCommands::kCommands;
   const CopyCommands* const ring = reinterpret_cast<const CopyCommands*>(commands);
@@ -201,8 +201,8 @@ extern "C" __global__ void copy(CopyArguments arguments) {
   store_word(arguments.completion, arguments.number);
 }
 
-// Packs or unpacks memory with gaps. Any grid. Later work of the stream sees the result, as it sees
-// what the program's kernels write.
+// Packs or unpacks memory with gaps. Any grid. Later work of the stream sees the result, like that
+// of the program's kernels.
 extern "C" __global__ void pack(PackArguments arguments) {
   switch (arguments.unit) {
     case 16: return pack_units<uint4>(arguments);
@@ -213,7 +213,7 @@ extern "C" __global__ void pack(PackArguments arguments) {
   }
 }
 
-// Combines the parts of a combination. Any grid. Visible as what pack writes.
+// Combines the parts of a combination. Any grid. Visible like the result of pack.
 extern "C" __global__ void reduce(CombineArguments arguments) {
   (void)combine(arguments, uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x);
 }
@@ -246,8 +246,8 @@ struct BlockTeam {
   }
 };
 
-// One block copies a message of one chunk, and tells at once that it is there. All blocks
-// share others.
+// One block copies a message of one chunk, and reports its end at once. All blocks share
+// longer messages.
 __device__ void start_lanes(BlockTeam& team, const LaneArguments& arguments, const LaneView* views) {
   for (uint32_t i = 0; i < arguments.count; ++i) {
     const uint32_t lane = (i + blockIdx.x) % arguments.count;
@@ -260,7 +260,7 @@ __device__ void start_lanes(BlockTeam& team, const LaneArguments& arguments, con
 
 enum LaneState : uint8_t { kWaits, kCopies, kIsCopied, kPassed, kGone };
 
-// One thread per lane checks it; the whole block copies what may be copied.
+// One thread per lane checks it; the whole block copies chunks of open messages.
 __device__ void wait_for_lanes(BlockTeam& team, const LaneArguments& arguments, const LaneView* views,
                                LaneState* states) {
   constexpr uint32_t kLooksPerGone = 64;
@@ -298,7 +298,7 @@ __device__ void wait_for_lanes(BlockTeam& team, const LaneArguments& arguments, 
 
 }  // namespace
 
-// Starts lanes, or waits for them. The last block to finish does what is done once.
+// Starts lanes, or waits for them. The last block to finish does the one-time work.
 extern "C" __global__ void __launch_bounds__(kLaneThreads) lanes(LaneArguments arguments) {
   __shared__ LaneView views[LaneArguments::kLanes];
   __shared__ LaneState states[LaneArguments::kLanes];
@@ -314,8 +314,8 @@ extern "C" __global__ void __launch_bounds__(kLaneThreads) lanes(LaneArguments a
   }
   __syncthreads();
   if (arguments.wait == 0) {
-    // By other threads than those that copy first: a store to host memory takes longer than
-    // the others.
+    // Use threads that do not fence later: a fence would wait for this store to host memory, which
+    // takes longer than others.
     if (blockIdx.x == 0 && mine >= LaneArguments::kLanes && mine - LaneArguments::kLanes < arguments.count)
       tell_host(team, views[mine - LaneArguments::kLanes]);
     start_lanes(team, arguments, views);
@@ -331,7 +331,7 @@ extern "C" __global__ void __launch_bounds__(kLaneThreads) lanes(LaneArguments a
       if (arguments.wait == 0)  // the copies of a wait are fenced already
         __threadfence_system();
       before = add_to_own_word(arrivals, 1);
-      __threadfence();  // the last block sees what the others have decided
+      __threadfence();  // the last block sees the others' decisions
     }
     if (team.share(before) != gridDim.x - 1)
       return;

@@ -43,10 +43,10 @@ class Loans {
   Loans(Driver& driver, const ProcessName& self) : driver_(driver), self_(self) {}
   Loans(const Loans&) = delete;
   Loans& operator=(const Loans&) = delete;
-  // Unmaps what was not given back.
+  // Unmaps memory that was not given back.
   ~Loans();
 
-  // `facts` describes the range's memory, which is a device's.
+  // `facts` describes the range's memory, which must be a device's.
   Result<Loan> lend(const PointerFacts& facts, const void* address, uint64_t bytes);
   // 0: not a loan.
   static uint64_t lent_bytes(const Loan& loan);

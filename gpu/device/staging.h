@@ -25,7 +25,7 @@ class Staging {
   explicit Staging(Driver& driver) : driver_(driver) {}
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
-  // Requires: no copy uses it. Also frees what was not given back.
+  // Requires: no copy uses it. Also frees buffers that were not given back.
   ~Staging();
 
   // At least `bytes` bytes, page-aligned. Calls the driver if no free buffer fits. kExhausted.

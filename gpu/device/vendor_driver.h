@@ -242,7 +242,7 @@ class VendorDriver final : public Driver {
  private:
   struct PerDevice {
     ContextHandle context = nullptr;  // null before the first use; guarded by mutex_
-    bool flushes = false;             // whether waits flush what others have written
+    bool flushes = false;             // whether waits flush writes by others
   };
 
   VendorDriver(const Entries& api, int devices) : api_(api), devices_(static_cast<size_t>(devices)) {}

@@ -315,7 +315,7 @@ void HostStream::serve() {
 
 // H2. All of this is sequentially consistent. enqueue() publishes, then reads rest_ and
 // attendants_. leave() lowers attendants_, then reads the ring and rest_. sleep_deep() sets rest_,
-// then reads attendants_ and the ring. The last of them sees what the others wrote. If there is
+// then reads attendants_ and the ring. The last of them sees the others' writes. If there is
 // work that no caller runs, it wakes the thread or does not let it sleep.
 
 void HostStream::end_deep_sleep() {

@@ -15,8 +15,8 @@
 //      leave(), one system call wakes it.
 //  H2  No work is stranded: if the stream is not empty and no thread is between attend() and
 //      leave(), the stream's own thread is not in deep sleep.
-//  H3  Take an item that is enqueued and has run between an attend() and its leave(). It runs on a
-//      thread that calls poll() or synchronize(), never on the stream's own.
+//  H3  Between a thread's attend() and its leave(), the stream's own thread runs no item that was
+//      enqueued after the attend(). Such items run on threads that call poll() or synchronize().
 //  H4  An idle stream uses no processor time: its thread enters deep sleep when the stream is empty
 //      and nothing was enqueued for Options::quiet_before_deep_sleep.
 #ifndef LANYARD_GPU_HOST_HOST_STREAM_H_
@@ -53,9 +53,9 @@ class HostStream final : public Stream {
   // An empty stream, without a thread yet.
   HostStream() : HostStream(Options{}) {}
   explicit HostStream(const Options& options);
-  // Requires: no other thread uses the stream, and it is empty. If it is not empty, what can run
-  // runs here; items behind a wait that is not met never run. Blocks for the item in progress and
-  // at most 1 ms.
+  // Requires: no other thread uses the stream, and it is empty. If it is not empty, the destructor
+  // runs the items up to the first wait that is not met; the rest never run. Blocks for the item in
+  // progress and at most 1 ms.
   ~HostStream() override;
   HostStream(const HostStream&) = delete;
   HostStream& operator=(const HostStream&) = delete;
@@ -79,10 +79,10 @@ class HostStream final : public Stream {
   // that polls. Errors as for enqueue().
   Status launch(void (*kernel)(void* argument), void* argument);
 
-  // Runs on the calling thread what was enqueued before the call and can run. At a wait that is not
-  // met, calls the helper a few times before it gives up. Returns whether the stream is empty.
-  // Blocks no longer than the items and the helper do; returns at once if another thread is the
-  // executor. No system call, no allocation, no clock.
+  // Runs items on the calling thread: all that were enqueued before the call and can run. At a wait
+  // that is not met, calls the helper a few times before it gives up. Returns whether the stream is
+  // empty. Blocks no longer than the items and the helper do; returns at once if another thread is
+  // the executor. No system call, no allocation, no clock.
   bool poll() override;
 
   // Blocks until everything enqueued before the call has run. Polls first, then sleeps in the
@@ -104,8 +104,8 @@ class HostStream final : public Stream {
   void attend() override { attendants_.fetch_add(1); }
   void leave() override;
 
-  // Items ever enqueued, and items that have run. A thread that reads executed() >= n sees what
-  // item number n - 1 did.
+  // Items ever enqueued, and items that have run. A thread that reads executed() >= n sees the
+  // effects of item number n - 1.
   uint64_t enqueued() const { return ring_.enqueued(); }
   uint64_t executed() const override { return ring_.executed(); }
 
@@ -116,7 +116,7 @@ class HostStream final : public Stream {
 
   Head head() override;
   bool is_empty() override { return ring_.empty(); }
-  // Whether the calling thread is inside a kernel or call of some host stream.
+  // Whether the calling thread is inside a kernel of some host stream.
   static bool inside_kernel();
   // Whether the stream's own thread is in deep sleep. Only an enqueue, leave() or the
   // destructor ends it.

@@ -21,7 +21,7 @@ struct alignas(64) WorkItem {
 };
 
 // The caller ensures that at most one thread writes and at most one reads at any time, and that
-// each sees what its predecessor did (one lock a side). The two sides need no lock between them.
+// each sees its predecessor's effects (one lock a side). The two sides need no lock between them.
 // The writer fills slots and publishes them; a slot belongs to the reader until pop().
 class WorkRing {
  public:
@@ -57,7 +57,7 @@ class WorkRing {
     return &readable_->at(number);
   }
 
-  // Reader. Release: a thread that reads executed() sees what the item did, and the writer may
+  // Reader. Release: a thread that reads executed() sees the item's effects, and the writer may
   // overwrite the slot.
   void pop() { executed_.store(executed_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
