@@ -73,7 +73,7 @@ LANYARD_LANE_STEP LaneView view_lane(Team& team, uint64_t end, bool start) {
   return view;
 }
 
-// Whether this side may copy: the peer has started, and on a receiver's side has left the message
+// Whether this side may copy: the peer has started and, if the peer sends, has left the message
 // open. With ready sends the sender need not check: its user knows. If the peer is one start ahead,
 // this iteration is complete and its claims may be old; hence == and not >=.
 template <typename Team>

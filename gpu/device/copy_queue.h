@@ -31,7 +31,7 @@ namespace lanyard::gpu {
 // for the linger time, and always after some tens of milliseconds: synchronising the device takes
 // no longer, and no display watchdog fires. It occupies one block, a part of one multiprocessor.
 //
-// A kernel need not see memory that is allocated or mapped after its launch: call renew() before
+// A kernel is not sure to see memory allocated or mapped after its launch: call renew() before
 // the first copy of such memory.
 //
 // The host writes commands without knowing whether the kernel still runs. The kernel records
@@ -42,7 +42,7 @@ namespace lanyard::gpu {
 // outlive it.
 class CopyServer {
  public:
-  // one place is for the command to end
+  // One place is for the command to end.
   static constexpr uint64_t kMostUnderWay = CopyCommands::kCommands - 1;
 
   // Requires: the device's context is current.
