@@ -1,5 +1,6 @@
-// Lanyard in C++17 and later: owners, exceptions and deduced datatypes over the calls of lanyard.h, which says what
-// each of them means, requires and blocks on. Headers only; link what the C calls need.
+// Lanyard in C++17 and later: owners, exceptions and deduced datatypes over the calls of
+// lanyard.h. That header says what each call means, requires and waits for. Headers only; link
+// what the C calls need.
 //
 //     lanyard::HostStream stream;
 //     lanyard::Queue queue(stream);
@@ -14,25 +15,33 @@
 //     }
 //     queue.synchronize();
 //
-// Errors. A function that can fail takes an OnError last: left out, it throws Error; a std::error_code there is set (or
-// cleared) instead, and nothing is thrown but where memory runs out. Compiled without exceptions a function without a
-// std::error_code says the error on stderr and calls abort(). A call that fails has changed nothing. The C calls
-// invoke the error handler of the communicator first, and MPI's default one ends the program: nothing is thrown or
-// returned before MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN). Calls without a request use that of
-// MPI_COMM_WORLD; communicators made from another begin with its handler. A handler of yours must not throw.
+// Errors. A function that can fail takes an OnError as its last argument. Without it the function
+// throws Error. With a std::error_code it sets (or clears) that instead, and throws only if memory
+// runs out. Compiled without exceptions, a function without a std::error_code writes the error to
+// stderr and calls abort(). A call that fails changes nothing.
 //
-// Lifetimes. Objects are moved, not copied, at any time. What was moved from is empty, as default-constructed requests
-// and queues are: it may be destroyed and assigned to, its handle() is null, and calls on it fail. A request's buffer
-// must outlive the request, a GPU's stream its queue, and a set for kernels goes before its requests and its queue.
-// Requests, queues and host streams may go in any order, but for a request whose last start has no wait: that goes
-// before its queue. A destructor blocks until what it ends is over, however its scope is left, by an exception too:
-// afterwards no transfer of it touches a buffer and no kernel of it runs. So it may wait for peers, as
-// Lanyard_Queue_wait does (LANYARD_WARN_S says on stderr what for, LANYARD_DEADLINE_S ends it). It never throws: what
-// it is refused goes to the error handler, and what it could not free stays until MPI_Finalize. To hear of errors call
-// synchronize() and free() before. After MPI_Finalize, which completes what is enqueued, destructors of all but host
-// streams do nothing.
+// The C calls first invoke the error handler of the communicator; calls without a request invoke
+// that of MPI_COMM_WORLD. MPI's default handler ends the program. To get exceptions or error codes
+// call MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN) first. A new communicator inherits
+// the handler of the one it is made from. A handler of the program must not throw.
 //
-// Threads. As lanyard.h; an object is used by one thread at a time. No function here may be called by a host kernel.
+// Lifetimes. Objects can be moved at any time, but not copied. A moved-from object is empty, like a
+// default-constructed request or queue: it may be destroyed and assigned to, its handle() is null,
+// and calls on it fail. The buffer of a request must outlive the request, and a GPU stream must
+// outlive its queue. Destroy a set for kernels before its requests and its queue. Destroy requests,
+// queues and host streams in any order, with one exception: destroy a request whose last start has
+// no wait before its queue.
+//
+// Destructors. A destructor blocks until all work of its object has ended, also when an exception
+// leaves the scope. Afterwards no transfer of it touches a buffer, and no kernel of it runs. So it
+// may wait for peers, like Lanyard_Queue_wait: LANYARD_WARN_S writes the reason to stderr, and
+// LANYARD_DEADLINE_S ends the wait. A destructor never throws. Its errors go to the error handler,
+// and objects that it cannot free stay until MPI_Finalize. To see errors call synchronize() and
+// free() first. MPI_Finalize completes all enqueued work; after it only the destructors of host
+// streams do anything.
+//
+// Threads. As in lanyard.h; only one thread at a time may use an object. A host kernel must not
+// call any function here.
 #ifndef LANYARD_LANYARD_HPP_
 #define LANYARD_LANYARD_HPP_
 
@@ -72,8 +81,9 @@ class HostStream {
       Lanyard_Host_stream_synchronize(stream_.get());
   }
 
-  // Lanyard_Host_stream_launch: does not block. The stream owns a copy of the kernel (or what is moved in) and destroys
-  // it once it has run, both on its own thread or one that waits for it. An exception from the kernel ends the program.
+  // Lanyard_Host_stream_launch: does not block. The stream copies or moves the kernel. It
+  // runs and destroys it on its own thread or on one that waits for it. A kernel that throws
+  // ends the program.
   template <typename Kernel>
   void launch(Kernel&& kernel, OnError on_error = {}) {
     using Owned = std::decay_t<Kernel>;
@@ -85,13 +95,13 @@ class HostStream {
       static_cast<void>(owned.release());
     on_error.take(code);
   }
-  // The same for a function and what is borrowed for it; needs no memory.
+  // The same for a function and its argument, which the caller keeps. Allocates no memory.
   void launch(void (*kernel)(void*), void* argument, OnError on_error = {}) {
     on_error.take(Lanyard_Host_stream_launch(handle(), kernel, argument));
   }
   // Lanyard_Host_stream_synchronize: blocks until everything enqueued so far has run.
   void synchronize(OnError on_error = {}) { on_error.take(Lanyard_Host_stream_synchronize(handle())); }
-  // For C calls, borrowed.
+  // For C calls. This object keeps ownership.
   Lanyard_Host_stream handle() const noexcept { return stream_.get(); }
 
  private:
@@ -99,8 +109,9 @@ class HostStream {
   std::shared_ptr<lanyard_host_stream> stream_;  // shared with a queue on it
 };
 
-// A queue on a stream, Lanyard_Queue_init. Its destructor waits until nothing is under way in it and frees it, which is
-// refused where a start without a wait, a set or a graph is left.
+// A queue on a stream, made by Lanyard_Queue_init. Its destructor waits until nothing is in flight,
+// and frees the queue. This fails if there is still a start without a wait, a set, or an unfinished
+// start of a graph.
 class Queue {
  public:
   Queue() = default;
@@ -108,7 +119,8 @@ class Queue {
       : Queue(LANYARD_QUEUE_HOST, stream.handle(), on_error) {
     stream_ = stream.stream_;
   }
-  // On a cudaStream_t or hipStream_t, given by value and borrowed: it must outlive the queue.
+  // On a cudaStream_t or hipStream_t, passed by value. The caller keeps it; it must
+  // outlive the queue.
   template <typename Stream>
   static Queue cuda(Stream* stream, OnError on_error = {}) {
     return Queue(LANYARD_QUEUE_CUDA, stream, on_error);
@@ -130,7 +142,7 @@ class Queue {
     Lanyard_Queue_free(queue_.get());
   }
 
-  // Lanyard_Enqueue_start, Lanyard_Enqueue_startall: none blocks but where lanyard.h says so.
+  // Lanyard_Enqueue_start, Lanyard_Enqueue_startall. Do not block, except as lanyard.h says.
   void start(Request& request, OnError on_error = {}) {
     on_error.take(note(Lanyard_Enqueue_start(handle(), &request.handle_), request, true));
   }
@@ -146,9 +158,10 @@ class Queue {
   void wait_all(Range&& requests, OnError on_error = {}) {
     on_error.take(enqueue(Lanyard_Enqueue_waitall, requests, false));
   }
-  // Lanyard_Queue_wait: blocks the caller until all is done, and tells of what failed.
+  // Lanyard_Queue_wait: blocks the caller until all has completed, and reports failures.
   void synchronize(OnError on_error = {}) { on_error.take(Lanyard_Queue_wait(handle())); }
-  // Lanyard_Queue_free: as the destructor does, but it tells of failures, and is refused before it waits. Empty then.
+  // Lanyard_Queue_free: like the destructor, but reports errors. A start without a wait is an error
+  // before it waits. On success this object is empty.
   void free(OnError on_error = {}) {
     Lanyard_Queue none = LANYARD_QUEUE_NULL;
     const int code = Lanyard_Queue_free(queue_ == nullptr ? &none : queue_.get());
@@ -156,7 +169,7 @@ class Queue {
       *this = Queue();
     on_error.take(code);
   }
-  // The figures of Lanyard_Queue_get_info by their names. Local.
+  // The statistics of Lanyard_Queue_get_info by their names. Local.
   std::map<std::string, std::string> info(OnError on_error = {}) const {
     MPI_Info info = MPI_INFO_NULL;
     const int code = Lanyard_Queue_get_info(handle(), &info);
@@ -164,7 +177,7 @@ class Queue {
     on_error.take(code);
     return figures;
   }
-  // For C calls, borrowed.
+  // For C calls. This object keeps ownership.
   Lanyard_Queue handle() const noexcept { return queue_ == nullptr ? LANYARD_QUEUE_NULL : *queue_; }
 
  private:
@@ -180,7 +193,7 @@ class Queue {
     on_error.take(code);
   }
 
-  // Remembers what a call that succeeded has done, for the request's destructor.
+  // After a successful call: notes the last queue and start for the request's destructor.
   int note(int code, Request& request, bool started) noexcept {
     if (code == MPI_SUCCESS) {
       if (request.queue_ != queue_)
@@ -199,11 +212,12 @@ class Queue {
   }
 
   std::shared_ptr<lanyard_host_stream> stream_;  // freed after the queue
-  std::shared_ptr<Lanyard_Queue> queue_;         // its handle, shared with requests that were started on it
+  std::shared_ptr<Lanyard_Queue> queue_;         // its handle, shared with requests started on it
 };
 
-// A set of matched requests that kernels on the queue's stream start and wait for (lanyard_device.h). Its destructor
-// waits for the queue; kernels elsewhere that use the set must have ended.
+// A set of matched requests that kernels on the queue's stream start and wait for
+// (lanyard_device.h). Its destructor waits for the queue. Kernels on other streams that use the set
+// must have ended.
 class DeviceRequests {
  public:
   DeviceRequests() = default;
@@ -227,9 +241,9 @@ class DeviceRequests {
     Lanyard_Device_requests_free(*queue_, &set_);
   }
 
-  // For kernels, borrowed; null where empty.
+  // For kernels; null if empty. This object keeps ownership.
   Lanyard_Device_requests* get() const noexcept { return set_; }
-  // Lanyard_Device_requests_free: does not wait. Empty then.
+  // Lanyard_Device_requests_free: does not wait. On success this object is empty.
   void free(OnError on_error = {}) {
     on_error.take(Lanyard_Device_requests_free(queue_ == nullptr ? LANYARD_QUEUE_NULL : *queue_, &set_));
   }

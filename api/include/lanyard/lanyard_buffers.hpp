@@ -13,8 +13,9 @@
 
 namespace lanyard {
 
-// MPI's datatype for T: arithmetic types, std::complex, std::byte. For a type of your own specialise it, with a
-// contiguous datatype: template <> inline MPI_Datatype lanyard::datatype_of<Vector>() { return my_vector; }
+// MPI's datatype for T: arithmetic types, std::complex, std::byte. For another type specialise it
+// with a contiguous datatype:
+//     template <> inline MPI_Datatype lanyard::datatype_of<Vector>() { return my_vector; }
 template <typename T>
 MPI_Datatype datatype_of() {
   // clang-format off
@@ -42,14 +43,15 @@ MPI_Datatype datatype_of() {
   // clang-format on
 }
 
-// What a request sends from or receives into, borrowed: a vector, array, span or the like; {pointer, count} with T's
-// datatype; or {pointer, count, datatype}. Pointers may be to GPU memory. Counts are of elements, up to INT_MAX.
+// The buffer of a request, which the caller keeps: a vector, array, span or the like;
+// {pointer, count} with the datatype of T; or {pointer, count, datatype}. A pointer may be to GPU
+// memory. A count is a number of elements, up to INT_MAX.
 template <typename Void>
 class BasicBuffer {
  public:
   template <typename Range, typename Pointer = decltype(std::data(std::declval<Range&>()))>
   BasicBuffer(Range&& range) : BasicBuffer(std::data(range), std::size(range)) {
-    // An owner's elements are as const as itself, a view's are not.
+    // A const owner, unlike a const view, has const elements. So this rejects temporary owners.
     static_assert(
         std::is_lvalue_reference_v<Range> || std::is_same_v<Pointer, decltype(std::data(std::declval<const Range&>()))>,
         "the buffer would be gone before the transfer: it must outlive the request");
@@ -63,7 +65,7 @@ class BasicBuffer {
       count_ = static_cast<int>(count);
   }
   Void* address() const noexcept { return address_; }
-  int count() const noexcept { return count_; }  // -1: more than MPI can count, or fewer than none
+  int count() const noexcept { return count_; }  // -1: negative, or more than INT_MAX
   MPI_Datatype datatype() const noexcept { return datatype_; }
 
  private:

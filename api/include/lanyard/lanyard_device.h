@@ -1,11 +1,10 @@
-/* Lanyard inside kernels: starts and waits that a running kernel makes itself. CUDA, HIP, C11 and C++ (on host
- * streams). Needs no MPI.
+/* Lanyard inside kernels: a running kernel makes starts and waits itself. CUDA, HIP, and on host
+ * streams C11 and C++. Needs no MPI.
  *
- * The manual pages are made from this file as from lanyard.h. Names without Lanyard_Device_ are Lanyard's own and may
- * change.
+ * Manual pages are made from this file as from lanyard.h. Names without Lanyard_Device_ are private
+ * and may change.
  *
- * Source: Bridges et al., section VI (kernel-triggered communication as future work).
- */
+ * Source: Bridges et al., section VI (kernel-triggered communication as future work). */
 #ifndef LANYARD_LANYARD_DEVICE_H_
 #define LANYARD_LANYARD_DEVICE_H_
 
@@ -26,7 +25,7 @@
 #define LANYARD_ON_DEVICE 0
 #endif
 
-/* A pointer of this type: from another or from a number; or null. */
+/* Casts an address (pointer or number) to a pointer type; a null pointer of a type. */
 #ifdef __cplusplus
 #define LANYARD_CAST(type, address) (reinterpret_cast<type>(address))
 #define LANYARD_NULL(type) (static_cast<type>(nullptr))
@@ -35,23 +34,26 @@
 #define LANYARD_NULL(type) ((type)0)
 #endif
 
-/* How a start is rung: decided by the card when the set is made. */
+/* How a kernel rings a doorbell. The card decides when the set is made.
+ *   LANYARD_STORE_ONE: stores 1 to a register of the card, which adds it.
+ *   LANYARD_ADD_ONE: adds 1 to a word in memory.
+ *   LANYARD_STORE_SUM: stores the number of all rings so far. */
 enum { LANYARD_STORE_ONE, LANYARD_ADD_ONE, LANYARD_STORE_SUM };
 
-/* Where a start is rung. */
+/* A doorbell that a start rings. */
 typedef struct Lanyard_Device_bell {
   uint64_t word; /* its address */
-  uint64_t how;  /* LANYARD_STORE_ONE: to a card's register, which adds it; LANYARD_ADD_ONE; LANYARD_STORE_SUM */
-  uint64_t sum;  /* LANYARD_STORE_SUM: the address of the sum of its rings, in memory of the set's kernels */
+  uint64_t how;  /* one of the above */
+  uint64_t sum;  /* LANYARD_STORE_SUM: address of the number of rings, in memory of the kernels */
 } Lanyard_Device_bell;
 
-/* What tells that a start has completed. */
+/* Tells when a start has completed: then *word is greater than *count. */
 typedef struct Lanyard_Device_completion {
-  uint64_t word;  /* the address of a number that the card counts up */
-  uint64_t count; /* the address of the number that it was waited for, in memory of the set's kernels */
+  uint64_t word;  /* address of a number that the card increments */
+  uint64_t count; /* address of the number of starts waited for, in memory of the kernels */
 } Lanyard_Device_completion;
 
-/* Followed by its bells and its completions. To be used by the functions below only. */
+/* In memory its bells and then its completions follow. Private to the functions below. */
 typedef struct Lanyard_Device_requests {
   uint64_t bells;
   uint64_t completions;
@@ -82,7 +84,8 @@ LANYARD_DEVICE_FUNCTION void lanyard_store(uint64_t word, uint64_t value) {
 #endif
 }
 
-/* Indivisible to this device, which alone adds to the word. A bus without atomics grants no more on CUDA's devices. */
+/* Adds 1, atomically for this device, which alone adds to the word. CUDA guarantees no more on a
+ * bus without atomics. */
 LANYARD_DEVICE_FUNCTION void lanyard_add(uint64_t word) {
 #if LANYARD_ON_DEVICE && defined(__HIP__)
   atomicAdd_system(LANYARD_CAST(unsigned long long*, word), 1ull);
@@ -93,28 +96,29 @@ LANYARD_DEVICE_FUNCTION void lanyard_add(uint64_t word) {
 #endif
 }
 
-/* ---- Inside kernels ----------------------------------------------------------------------------------------------
- * One thread calls for the whole kernel. The kernel's own barriers order what other threads wrote before or read
- * afterwards:
+/* ---- Inside kernels -----------------------------------------------------------------------------
+ * One thread makes the call for the whole kernel. Barriers of the kernel order it with the reads
+ * and writes of other threads:
  *
  *     pack(...); __syncthreads();
  *     if (threadIdx.x == 0) { Lanyard_Device_startall(set); Lanyard_Device_waitall(set); }
  *     __syncthreads(); unpack(...);
  *
- * A kernel that waits occupies its multiprocessors: all blocks that the transfer depends on must be resident at once,
- * and the card's own copies need room. There are no errors: Lanyard_Queue_wait tells of failures, lets the waits of
- * failed requests pass, and reports a kernel that waits too long. */
+ * A kernel that waits occupies its multiprocessors. All blocks that the transfer depends on must
+ * be resident at once, and the card's own copies need room. These functions return no errors:
+ * Lanyard_Queue_wait reports failures and kernels that wait too long, and ends the waits for
+ * failed requests. */
 
-/* Starts every request of a set inside a kernel. Lanyard_Device_requests_create makes the set. The starts come once
- * everything that the calling thread has seen is visible to the card. The last start must have been waited for. Does
- * not block. */
+/* Starts every request of a set inside a kernel. Lanyard_Device_requests_create makes the set. The
+ * kernel must have waited for the last start. Before the card starts, it sees all memory as the
+ * calling thread sees it. Does not block. */
 LANYARD_DEVICE_FUNCTION void Lanyard_Device_startall(const Lanyard_Device_requests* set) {
   for (uint64_t i = 0; i < set->bells; ++i) {
     const Lanyard_Device_bell bell = lanyard_bells(set)[i];
     const uint64_t sum = bell.how == LANYARD_STORE_SUM ? lanyard_load(bell.sum) + 1 : 1;
 #if LANYARD_ON_DEVICE
     if (i == 0)
-      __threadfence_system(); /* not sooner: it would make the loads above slow */
+      __threadfence_system(); /* after the loads above, which it would slow down */
 #endif
     if (bell.how == LANYARD_ADD_ONE)
       lanyard_add(bell.word);
@@ -125,12 +129,12 @@ LANYARD_DEVICE_FUNCTION void Lanyard_Device_startall(const Lanyard_Device_reques
   }
 }
 
-/* So many completions are looked at together: each is a trip over a bus, and trips under way together take as long as
- * one. */
+/* How many completions are read together. Each read crosses a bus; several at once take no longer
+ * than one. */
 #define LANYARD_LOOKS_AT_ONCE 4
 
-/* Whether the `count` completions from `first` on, at most LANYARD_LOOKS_AT_ONCE, have got to the end of the last
- * start. */
+/* True if the last start has completed in the `count` completions from `first` on.
+ * Requires count <= LANYARD_LOOKS_AT_ONCE. */
 LANYARD_DEVICE_FUNCTION int lanyard_are_complete(const Lanyard_Device_requests* set, uint64_t first, uint64_t count) {
   const Lanyard_Device_completion* const completions = lanyard_completions(set) + first;
   uint64_t seen[LANYARD_LOOKS_AT_ONCE] = {0};
@@ -143,16 +147,16 @@ LANYARD_DEVICE_FUNCTION int lanyard_are_complete(const Lanyard_Device_requests* 
   return 1;
 }
 
-/* How many of the completions from `first` on are looked at together. */
+/* How many completions from `first` on are read together. */
 LANYARD_DEVICE_FUNCTION uint64_t lanyard_looks(const Lanyard_Device_requests* set, uint64_t first) {
   const uint64_t left = set->completions - first;
   return left < LANYARD_LOOKS_AT_ONCE ? left : LANYARD_LOOKS_AT_ONCE;
 }
 
-/* Counts the last start of every request as waited for, whose completion has been seen. */
+/* Counts the last start as waited for. Requires that it was seen to complete. */
 LANYARD_DEVICE_FUNCTION void lanyard_count_on(const Lanyard_Device_requests* set) {
 #if LANYARD_ON_DEVICE
-  __threadfence_system(); /* of the completions; not later: it would wait for the stores below */
+  __threadfence_system(); /* after the completions; before the stores, which it would wait for */
 #endif
   for (uint64_t i = 0; i < set->completions; ++i) {
     const Lanyard_Device_completion completion = lanyard_completions(set)[i];
@@ -160,12 +164,12 @@ LANYARD_DEVICE_FUNCTION void lanyard_count_on(const Lanyard_Device_requests* set
   }
 }
 
-/* Asks inside a kernel whether a set of requests has completed. Do not call it again until the next start once it has
- * returned nonzero. Does not block.
+/* Asks inside a kernel whether a set of requests has completed. Once it has returned nonzero, do
+ * not call it again before the next start. Does not block.
  *
  * Returns:
- * Nonzero once the last start of every request has completed. The start then counts as waited for: what was received is
- * there, and what was sent may be overwritten. */
+ * Nonzero if the last start of every request has completed. The start then counts as waited for:
+ * the received data is there, and send buffers may be overwritten. */
 LANYARD_DEVICE_FUNCTION int Lanyard_Device_testall(const Lanyard_Device_requests* set) {
   for (uint64_t i = 0; i < set->completions; i += LANYARD_LOOKS_AT_ONCE)
     if (!lanyard_are_complete(set, i, lanyard_looks(set, i)))
@@ -174,8 +178,8 @@ LANYARD_DEVICE_FUNCTION int Lanyard_Device_testall(const Lanyard_Device_requests
   return 1;
 }
 
-/* Waits inside a kernel for a set of requests. Blocks the calling thread until Lanyard_Device_testall would return
- * nonzero; the start then counts as waited for. */
+/* Waits inside a kernel for a set of requests. Blocks the calling thread until
+ * Lanyard_Device_testall would return nonzero. The start then counts as waited for. */
 LANYARD_DEVICE_FUNCTION void Lanyard_Device_waitall(const Lanyard_Device_requests* set) {
   for (uint64_t i = 0; i < set->completions; i += LANYARD_LOOKS_AT_ONCE) {
     while (!lanyard_are_complete(set, i, lanyard_looks(set, i))) {

@@ -1,4 +1,4 @@
-// MPI's errors in C++ (part of lanyard.hpp): codes as std::error_code, or thrown.
+// MPI's errors in C++ (part of lanyard.hpp): as exceptions or as std::error_code.
 #ifndef LANYARD_LANYARD_ERRORS_HPP_
 #define LANYARD_LANYARD_ERRORS_HPP_
 
@@ -36,13 +36,14 @@ class Category final : public std::error_category {
 
 }  // namespace detail
 
-// The category of MPI's error codes. The text of a code of Lanyard's is right until 256 other errors have happened.
+// The category of MPI's error codes. The text of a Lanyard code stays valid until 256 other errors
+// have happened.
 inline const std::error_category& mpi_category() noexcept {
   static const detail::Category category;
   return category;
 }
 
-// The class of an MPI error code, to be compared with MPI_ERR_* and LANYARD_ERR_*.
+// The class of an MPI error code, for comparison with MPI_ERR_* and LANYARD_ERR_*.
 inline int error_class(int code) noexcept {
   int result = code;
   if (detail::mpi_runs())
@@ -51,7 +52,7 @@ inline int error_class(int code) noexcept {
 }
 inline int error_class(const std::error_code& code) noexcept { return error_class(code.value()); }
 
-// What is thrown: code() has MPI's code, what() its text.
+// The exception of all functions here: code() is MPI's code, what() its text.
 class Error : public std::system_error {
  public:
   explicit Error(int code) : std::system_error(code, mpi_category()), class_(lanyard::error_class(code)) {}
@@ -74,8 +75,9 @@ namespace detail {
 
 }  // namespace detail
 
-// How a call tells of errors: by throwing Error, or in a std::error_code. Converted from one, to be passed only. A
-// program that is compiled without exceptions is aborted where Error would be thrown, and stderr has the text.
+// How a call reports errors: it throws Error, or sets a std::error_code, which converts to an
+// OnError. Pass an OnError, do not store it. If compiled without exceptions, the program writes the
+// text to stderr and aborts instead of throwing.
 class OnError {
  public:
   OnError() = default;

@@ -1,11 +1,11 @@
-/* Lanyard's names with MPIX_ before them, as programs write them. They are macros: nothing is linked by these names, and
- * an MPI may have functions and types by them. lanyard.h includes this file last, unless LANYARD_NO_MPIX_NAMES is
- * defined. lanyard_device.h has those for kernels. The manual's pages go by both lists.
- */
+/* The MPIX_ names that programs write. They are macros for Lanyard's own names, so that an MPI may
+ * have functions and types with the same MPIX_ names. lanyard.h includes this file last, unless
+ * LANYARD_NO_MPIX_NAMES is defined. lanyard_device.h has the names for kernels. The manual pages
+ * are made from both lists. */
 #ifndef LANYARD_LANYARD_NAMES_H_
 #define LANYARD_LANYARD_NAMES_H_
 
-#include <mpi.h> /* first: what it declares by these names stays as it is */
+#include <mpi.h> /* first, so that the macros do not change its declarations */
 
 #define MPIX_Host_stream Lanyard_Host_stream
 #define MPIX_Host_stream_create Lanyard_Host_stream_create
@@ -42,7 +42,7 @@
 #define MPIX_Error_kind Lanyard_Error_kind
 #define MPIX_Error_class_of Lanyard_Error_class_of
 
-/* The MPI's constants by these names would be macros. */
+/* Constants of the MPI with these names are macros. */
 #undef MPIX_HOST_STREAM_NULL
 #undef MPIX_QUEUE_NULL
 #undef MPIX_QUEUE_HOST

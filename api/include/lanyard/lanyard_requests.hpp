@@ -1,5 +1,5 @@
-// Persistent requests and their matching in C++ (part of lanyard.hpp, which says how errors are told, how long objects
-// live and what destructors do).
+// Persistent requests and their matching in C++ (part of lanyard.hpp, which describes errors,
+// lifetimes and destructors).
 #ifndef LANYARD_LANYARD_REQUESTS_HPP_
 #define LANYARD_LANYARD_REQUESTS_HPP_
 
@@ -23,7 +23,7 @@ namespace lanyard {
 
 namespace detail {
 
-// What an info object says, which is freed. Nothing of MPI_INFO_NULL.
+// Reads an info object and frees it. Empty for MPI_INFO_NULL.
 inline std::map<std::string, std::string> take_info(MPI_Info info) {
   std::map<std::string, std::string> facts;
   if (info == MPI_INFO_NULL)
@@ -44,11 +44,13 @@ inline std::map<std::string, std::string> take_info(MPI_Info info) {
 
 }  // namespace detail
 
-// A persistent request: MPI_REQUEST_NULL or owned. Its destructor waits for the queue on which a Queue started it last.
+// Owns a persistent request, or is empty (MPI_REQUEST_NULL). Its destructor waits for the queue of
+// its last start by Queue.
 class Request {
  public:
   Request() = default;
-  // Owns what a C call made. Whoever starts it by C calls waits for it before it is destroyed.
+  // Takes ownership of a request that a C call made. After a start by a C call, wait for it before
+  // the destructor runs.
   explicit Request(MPI_Request handle) noexcept : handle_(handle) {}
   Request(Request&& other) noexcept
       : handle_(std::exchange(other.handle_, MPI_REQUEST_NULL)),
@@ -62,8 +64,9 @@ class Request {
   }
   ~Request();
 
-  // MPI_Send_init, MPI_Rsend_init (the peer's receive was started before: your promise), MPI_Ssend_init, MPI_Recv_init.
-  // Local. Errors are MPI's: MPI_ERR_RANK, MPI_ERR_TAG, MPI_ERR_COUNT, ...
+  // MPI_Send_init, MPI_Rsend_init, MPI_Ssend_init, MPI_Recv_init. Local. With ready_send the
+  // program promises that the peer's receive is started before each send. Errors are MPI's:
+  // MPI_ERR_RANK, MPI_ERR_TAG, MPI_ERR_COUNT, ...
   static Request send(ConstBuffer from, int peer, int tag, MPI_Comm communicator, OnError on_error = {}) {
     return make(MPI_Send_init, from, peer, tag, communicator, on_error);
   }
@@ -78,9 +81,10 @@ class Request {
     return make(MPI_Recv_init, into, peer, tag, communicator, on_error);
   }
 
-  // For C calls, borrowed.
+  // For C calls. This object keeps ownership.
   MPI_Request handle() const noexcept { return handle_; }
-  // MPI_Request_free: refused while enqueued or under way. Does not wait; the request is empty then.
+  // MPI_Request_free: an error while a start is in flight or has no wait. Does not wait. On success
+  // this object is empty.
   void free(OnError on_error = {}) {
     const int code = MPI_Request_free(&handle_);
     if (code == MPI_SUCCESS)
@@ -93,14 +97,15 @@ class Request {
     on_error.take(Lanyard_Is_matched(handle_, &flag));
     return flag != 0;
   }
-  // Lanyard_Request_set_info with the hint "lanyard_exchange": requests of this name that are matched by one
-  // match_all() or imatch_all() are started together and waited for together. "none" takes it back.
+  // Lanyard_Request_set_info with the hint "lanyard_exchange". Requests of this name that one call
+  // of match_all() or imatch_all() matches are started together and waited for together. "none"
+  // removes the hint.
   void set_exchange(const std::string& name, OnError on_error = {}) { set_hints(name, "none", on_error); }
-  // The same with "lanyard_exchange_set" 0 or 1: starts go to the two sets in turn.
+  // The same with "lanyard_exchange_set" 0 or 1: start the two sets in turn.
   void set_exchange(const std::string& name, int set, OnError on_error = {}) {
     set_hints(name, std::to_string(set), on_error);
   }
-  // What is in force, of Lanyard_Request_get_info, by its keys.
+  // The hints in force, by the keys of Lanyard_Request_get_info.
   std::map<std::string, std::string> info(OnError on_error = {}) const {
     MPI_Info info = MPI_INFO_NULL;
     const int code = Lanyard_Request_get_info(handle_, &info);
@@ -133,17 +138,17 @@ class Request {
   }
 
   MPI_Request handle_ = MPI_REQUEST_NULL;
-  std::shared_ptr<Lanyard_Queue> queue_;  // of the last start; LANYARD_QUEUE_NULL there once that has gone
-  bool has_no_wait_ = false;              // was enqueued for the last start
+  std::shared_ptr<Lanyard_Queue> queue_;  // of the last start; LANYARD_QUEUE_NULL once it is freed
+  bool has_no_wait_ = false;              // the last start has no enqueued wait
 };
 
-// Functions on several requests take any range of them that can be gone through more than once, as std::array or
-// std::vector, or the requests themselves in braces: match_all({in, out}).
+// Functions on several requests take a range that can be read more than once, such as std::array or
+// std::vector, or the requests in braces: match_all({in, out}).
 using Requests = std::initializer_list<std::reference_wrapper<Request>>;
 
 namespace detail {
 
-// The handles of requests, side by side. Up to 16 of them need no memory.
+// The handles of requests as an array. Up to 16 need no allocation.
 class Handles {
  public:
   template <typename Range>
@@ -167,8 +172,9 @@ class Handles {
   std::vector<MPI_Request> many_;
 };
 
-// Until nothing is under way in the queue, or there is no waiting for it. A call that tells of a failure has not waited
-// for the rest, and tells of each once; but of a lost device always again.
+// Waits until nothing is in flight in the queue, or waiting fails. A call that reports a
+// failure has not waited for the rest. Each failure is reported once, except a lost device:
+// stop if one repeats.
 inline void drain(Lanyard_Queue queue) noexcept {
   for (int last = MPI_SUCCESS, code = Lanyard_Queue_wait(queue);
        code != last && error_class(code) == LANYARD_ERR_FAILED;)
@@ -188,28 +194,29 @@ inline Request::~Request() {
   MPI_Request_free(&handle_);
 }
 
-// Lanyard_Match: blocks until the peer matches, too. The status of the match, empty for a send.
+// Lanyard_Match: blocks until the peer matches. Returns the status of the match, empty for a send.
 inline MPI_Status match(Request& request, OnError on_error = {}) {
   MPI_Status status{};
   MPI_Request handle = request.handle();
   on_error.take(Lanyard_Match(&handle, &status));
   return status;
 }
-// Lanyard_Matchall. MPI_ERR_IN_STATUS where some have failed, the text with the first of them.
+// Lanyard_Matchall. If matches fail the error is MPI_ERR_IN_STATUS, and its text names
+// the first one.
 template <typename Range = Requests>
 void match_all(Range&& requests, OnError on_error = {}) {
   detail::Handles handles(requests);
   on_error.take(Lanyard_Matchall(handles.count(), handles.data(), MPI_STATUSES_IGNORE));
 }
-// The same with the status of each, as many as there are requests.
+// The same; sets one status for each request.
 template <typename Range = Requests>
 void match_all(Range&& requests, std::vector<MPI_Status>& statuses, OnError on_error = {}) {
   detail::Handles handles(requests);
   statuses.assign(static_cast<size_t>(handles.count()), MPI_Status{});
   on_error.take(Lanyard_Matchall(handles.count(), handles.data(), statuses.data()));
 }
-// Lanyard_Imatch, Lanyard_Imatchall: an ordinary request of the caller's, for MPI_Wait and MPI_Test. Until it is
-// complete the requests may be moved, not destroyed.
+// Lanyard_Imatch, Lanyard_Imatchall: return an ordinary request for MPI_Wait and MPI_Test, which
+// the caller completes. Until it completes the requests may be moved, but not destroyed.
 [[nodiscard]] inline MPI_Request imatch(Request& request, OnError on_error = {}) {
   MPI_Request handle = request.handle();
   MPI_Request matching = MPI_REQUEST_NULL;
