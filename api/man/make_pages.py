@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Makes the manual from the comments of public headers (section 3) and from pages that lack only the version.
+"""Makes the manual from the comments of public headers (section 3), and inserts the version into other pages.
 
   make_pages.py TAR lanyard.h lanyard_device.h lanyard_names.h PAGE...
 
-A comment right before declarations of functions is a page, named after the first of them; its first sentence is the
-title. A line "Word:" begins a section, "  NAME: text" is an item, lines indented by four are code. Sections of a
-header's first comment hold for all of its pages. A comment "---- Title ----" is a note on the pages that follow. Pages
-write MPIX_ names, as programs do: the macros in the headers say which. The linked names lead to the same pages.
+A comment right before declarations of functions is a page, named after the first function. Its
+first sentence is the title. A line "Word:" begins a section, "  NAME: text" is an item, and lines
+indented by four are code. Sections of the first comment of a header apply to all its pages. A
+comment "---- Title ----" is a note on the pages that follow. Pages use MPIX_ names, as programs do,
+from the macros in the headers. The linked names are aliases of the same pages.
 """
 import io
 import re
@@ -16,7 +17,7 @@ import textwrap
 
 
 def sections(comment):
-    """The lines of a comment by section; those before the first heading belong to ''."""
+    """The lines of a comment by section; lines before the first heading belong to ''."""
     found = {"": []}
     lines = found[""]
     for line in comment.rstrip().split("\n"):
@@ -72,14 +73,14 @@ class Manual:
                 self.pages.append(Page(header, note, own if "Returns" in own else {**general, **own}, block))
 
     def marked(self, text, page):
-        """Names in bold, those of other pages with their section."""
+        """Prints names in bold, and names of other pages with their section."""
         def name(match):
             other = self.page_of.get(match[0], page)
             return f"\\fB{match[0]}\\fP" + "(3)" * (other is not page)
         return re.sub(r"\b(MPIX?|LANYARD)_\w+\*?", name, escaped(text))
 
     def body(self, lines, page):
-        """troff for paragraphs, items and code."""
+        """The troff source of paragraphs, items and code."""
         out, last = [], ""
         for line in lines:
             item = re.match(r"  (\S[^:]*): (.*)", line)
@@ -103,7 +104,7 @@ class Manual:
                ", ".join(page.functions) + " \\- " + escaped(page.title),
                ".SH SYNOPSIS", ".nf", f"\\fB#include <{page.header}>\\fP", ".PP"]
         for line in re.sub(r",\n {5,}", ", ", page.block).split("\n"):
-            line = re.sub(r"(?<!,) ", "\0", line)  # break behind commas only
+            line = re.sub(r"(?<!,) ", "\0", line)  # break only after commas
             out += [f"\\fB{escaped(part)}\\fP".replace("\0", " ") for part in textwrap.wrap(
                 line, 76, subsequent_indent="\0" * 4, break_long_words=False, break_on_hyphens=False)]
         out.append(".fi")
