@@ -1,4 +1,5 @@
-// ContextLock: holds the lock of the process's context (context.h), and lets clang see who does.
+// ContextLock: holds the lock of the process's context (context.h). Annotated for clang's thread
+// safety analysis.
 #ifndef LANYARD_API_CONTEXT_LOCK_H_
 #define LANYARD_API_CONTEXT_LOCK_H_
 
@@ -10,8 +11,8 @@ namespace lanyard::api {
 
 class Context;
 
-// What stands for the lock in annotations, and for nothing else: it is declared only. A process has one context, and
-// many who require its lock have no context at hand.
+// Names the lock in annotations; declared, but never defined. A process has one context, and many
+// functions that require its lock have no reference to it.
 class LANYARD_CAPABILITY("the context's lock") ContextLocked;
 extern ContextLocked context_locked;
 

@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<bool> has_been_initialised{false};
 
-// As they are installed.
+// The names of the installed libraries.
 #ifdef OPEN_MPI
 constexpr const char* kLibrary = "lanyard-openmpi";
 constexpr const char* kFortranLibrary = "lanyard_f08-openmpi";
@@ -23,7 +23,7 @@ constexpr const char* kFortranLibrary = "lanyard_f08-mpich";
 constexpr const char* kMpiLibrary = "mpich";
 #endif
 
-// Whether MPI runs and its MPI_Init did not come by here.
+// True if MPI is initialised, but its MPI_Init bypassed Lanyard.
 bool is_bypassed() {
   int initialised = 0;
   int finalised = 0;
@@ -38,9 +38,9 @@ int raise_without_context(int error_class, const std::string& text) {
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     std::fprintf(
         stderr,
-        "lanyard: rank %d: MPI_Init did not come by Lanyard, which has seen no request and no communicator since: "
-        "put Lanyard before the MPI library on the program's own link line (as -l%s -l%s, and in a Fortran program "
-        "-l%s before both), not only on that of a shared library of the program's, or preload it (LD_PRELOAD)\n",
+        "lanyard: rank %d: MPI_Init bypassed Lanyard, which therefore knows no request and no communicator: "
+        "put Lanyard before the MPI library on the link line of the program itself (as -l%s -l%s, and in a Fortran "
+        "program -l%s before both), not only on that of one of its shared libraries; or preload it (LD_PRELOAD)\n",
         rank, kLibrary, kMpiLibrary, kFortranLibrary);
     PMPI_Abort(MPI_COMM_WORLD, 1);
   }
@@ -58,7 +58,7 @@ void Errors::add_classes() {
   PMPI_Add_error_class(&base_class_);
   PMPI_Add_error_string(base_class_, "Lanyard error");
   static constexpr const char* kTexts[kKinds] = {
-      "not a queue of Lanyard's",
+      "not a queue of Lanyard",
       "the object is in use",
       "too few deferred-work entries",
       "an enqueued operation failed",
@@ -95,7 +95,7 @@ int Errors::code(int error_class, const std::string& text) {
   Entry* entry = nullptr;
   if (entries_.size() < kCodes) {
     int code = MPI_ERR_OTHER;
-    // Under a class of our own: not every MPI lets codes and texts be added to its own classes.
+    // In a class of Lanyard: some MPIs do not let programs add codes to predefined classes.
     if (PMPI_Add_error_code(base_class_, &code) != MPI_SUCCESS)
       return error_class;
     entry = &entries_.emplace_back(Entry{code, error_class, text, 0});
@@ -134,8 +134,7 @@ int raise(const char* call, MPI_Comm communicator, int error_class, const std::s
   const int code = context->errors().code(error_class, text);
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (PMPI_Comm_get_errhandler(communicator, &handler) == MPI_SUCCESS) {
-    // A fatal handler prints the MPI's own words for the code, which are not always ours; and MPI_Error_string has not
-    // room for everything.
+    // A fatal handler may print another text for the code, and MPI_Error_string cuts long texts.
     if (handler == MPI_ERRORS_ARE_FATAL || text.size() >= MPI_MAX_ERROR_STRING)
       std::fprintf(stderr, "lanyard: rank %u: %s\n", context->rank(), text.c_str());
     if (handler != MPI_ERRHANDLER_NULL)
@@ -147,13 +146,13 @@ int raise(const char* call, MPI_Comm communicator, int error_class, const std::s
 
 int raise_not_initialised(const char* call) {
   return raise(call, MPI_COMM_WORLD, MPI_ERR_OTHER,
-               "MPI is not initialised, or is finalised (Lanyard needs MPI_Init; MPI_Session_init alone will not do)");
+               "MPI is not initialised, or is finalised (Lanyard needs MPI_Init; MPI_Session_init is not enough)");
 }
 
 int check_array(int count, const MPI_Request requests[], std::string* text) {
   if (count >= 0 && (count == 0 || requests != nullptr))
     return MPI_SUCCESS;
-  *text = "a number of requests and an array of them are needed";
+  *text = "the number of requests is negative, or their array is a null pointer";
   return count < 0 ? MPI_ERR_COUNT : MPI_ERR_ARG;
 }
 

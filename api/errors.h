@@ -1,4 +1,4 @@
-// Errors: from Status to MPI error codes whose class and text MPI_Error_class and MPI_Error_string give.
+// Errors: makes MPI error codes, which MPI_Error_class and MPI_Error_string can explain.
 #ifndef LANYARD_API_ERRORS_H_
 #define LANYARD_API_ERRORS_H_
 
@@ -16,23 +16,24 @@
 
 namespace lanyard::api {
 
-// The codes that Lanyard has made. MPI codes live for ever, so there is a limited number of them, and the one that was
-// returned longest ago is used again: a code's text is right until kCodes further distinct errors have happened.
+// The error codes that Lanyard has made. MPI never frees a code, so there are at most kCodes. A new
+// error then reuses the code that was returned longest ago: a text is valid until kCodes further
+// distinct errors have happened.
 class Errors {
  public:
   static constexpr size_t kCodes = 256;
   static constexpr int kKinds = LANYARD_ERROR_NIC + 1;
 
-  // Between MPI_Init and MPI_Finalize.
+  // Requires that MPI is initialised and not finalised.
   Errors();
 
-  // Any thread.
+  // Any thread may call these.
   int class_of(Lanyard_Error_kind kind);
-  // Whether it is one of the classes made here. MPI's classes are codes too: each is its own class.
+  // True for an error class made here. A class is also an error code, of its own class.
   bool is_class(int code) const;
-  // A code of this class with this text.
+  // A code with this class and text.
   int code(int error_class, const std::string& text);
-  // False where the code is not one of these.
+  // False if the code was not made by code(). error_class and text may be null.
   bool lookup(int code, int* error_class, std::string* text);
 
  private:
@@ -40,13 +41,13 @@ class Errors {
     int code;
     int error_class;
     std::string text;
-    uint64_t returned;  // when it last was, in errors
+    uint64_t returned;  // the value of returned_ when it was last returned
   };
 
   void add_classes();
 
-  // MPI counts classes in MPI_LASTUSEDCODE, and programs that never meet an error of ours may count on it: so there are
-  // none before the first error, or question for one.
+  // Adds the classes at the first error or class_of(): they change MPI_LASTUSEDCODE, which a
+  // program without errors of Lanyard may rely on.
   std::once_flag classes_once_;
   std::atomic<bool> has_classes_{false};
   int base_class_ = MPI_ERR_OTHER;
@@ -56,15 +57,15 @@ class Errors {
   uint64_t returned_ = 0;
 };
 
-// Makes a code whose text is "call: text", invokes the communicator's error handler with it, and returns it where the
-// handler returns. The handler may leave by longjmp() or an exception: hold no lock, and have no BlockingCall, but a
-// hidden one: other threads look at it. `call`: the function that the program called, as it writes it:
-// "MPIX_Queue_wait". Outside MPI_Init and MPI_Finalize it says the text on stderr, and where MPI was initialised
-// without Lanyard's hearing of it, it ends the job: nothing that follows can work.
+// Makes a code with the text "call: text", invokes the communicator's error handler with it, and
+// returns it if the handler returns. `call` is the called function as programs write it, such as
+// "MPIX_Queue_wait". The handler may leave by longjmp() or an exception: hold no lock, and no
+// BlockingCall that is not hidden. If MPI is not initialised, or finalised, it writes the text to
+// stderr. If MPI_Init bypassed Lanyard, it ends the job.
 int raise(const char* call, MPI_Comm communicator, int error_class, const std::string& text);
-// The same for a call outside MPI_Init and MPI_Finalize.
+// The same for a call before MPI_Init or after MPI_Finalize.
 int raise_not_initialised(const char* call);
-// What is wrong with an array of requests as such: MPI_SUCCESS, or an error class and its text.
+// Checks count and address of an array of requests: MPI_SUCCESS, or an error class and its text.
 int check_array(int count, const MPI_Request requests[], std::string* text);
 
 }  // namespace lanyard::api

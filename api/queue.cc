@@ -31,7 +31,7 @@ Refusal refuse_request(Context& context, int index, MPI_Request request) LANYARD
   return {MPI_ERR_REQUEST, name + " (" + describe(*record) + ") is not matched (see MPIX_Match)", record->communicator};
 }
 
-// Appends the core's requests of one; false where there are none yet.
+// Appends the core requests of a record. False if it has none yet.
 bool append(const RequestRecord* record, std::vector<core::Request*>& out) {
   if (record == nullptr)
     return false;
@@ -69,7 +69,7 @@ namespace {
 
 using EnqueueCall = Status (core::Queue::*)(std::span<core::Request* const>);
 
-// Until there is room, or an error has been raised.
+// Makes `call`. While there is no room it blocks, until there is room or an error.
 int enqueue(const char* name, Lanyard_Queue handle, int count, MPI_Request requests[], EnqueueCall call) {
   Context* const found = Context::get();
   if (found == nullptr)
@@ -108,8 +108,9 @@ int enqueue(const char* name, Lanyard_Queue handle, int count, MPI_Request reque
       blocking.emplace(context, BlockingCall::Subject{.name = name, .queue = queue, .extra = [&obstacle] {
                                                         return "it cannot enqueue: " + obstacle + "\n";
                                                       }});
-    // The stream is full, or without overflow the NIC: both empty themselves as the stream goes on. Where there is a
-    // deadline a host stream does so on its own thread: a kernel that does not return must not keep this one.
+    // The stream is full; or the NIC is, and overflow is off. Both drain as the stream runs.
+    // With a deadline a host stream runs on its own thread, as a kernel that never returns would
+    // block this one.
     if (queue->device_stream != nullptr || context.settings().deadline.count() == 0)
       queue->stream().poll();
     context.helper().help();
@@ -117,7 +118,7 @@ int enqueue(const char* name, Lanyard_Queue handle, int count, MPI_Request reque
   }
 }
 
-// The user's stream for a queue. error_class MPI_SUCCESS, or why there is none.
+// Attaches the user's stream to a queue. error_class is MPI_SUCCESS on success.
 Refusal take_host_stream(Context& context, lanyard_queue& queue, void* address) {
   const Lanyard_Host_stream stream = *static_cast<Lanyard_Host_stream*>(address);
   if (!lanyard_host_stream::valid(stream))
@@ -125,7 +126,7 @@ Refusal take_host_stream(Context& context, lanyard_queue& queue, void* address) 
   if (!context.nic_status().ok())
     return {LANYARD_ERR_NIC, context.nic_status().message()};
   if (stream->has_queue.exchange(true))
-    return {LANYARD_ERR_BUSY, "the stream has a queue already"};
+    return {LANYARD_ERR_BUSY, "the stream already has a queue"};
   stream->stream.set_helper(&context.helper());
   queue.host_stream = stream;
   return {};
@@ -146,7 +147,7 @@ Refusal take_device_stream(Context& context, lanyard_queue& queue, Lanyard_Queue
     const ContextLock lock(context);
     for (const auto& other : context.queues())
       if (other->device_stream != nullptr && other->device_handle == queue.device_handle)
-        return {LANYARD_ERR_BUSY, "the stream has a queue already"};
+        return {LANYARD_ERR_BUSY, "the stream already has a queue"};
   }
   Result<std::unique_ptr<gpu::Stream>> stream = context.gpus()->make_stream(queue.device_handle);
   if (!stream.ok())
@@ -199,7 +200,7 @@ int Lanyard_Queue_free(Lanyard_Queue* handle) {
     queue = find_queue(*context, *handle);
     if (queue != nullptr && queue->core->unwaited() > 0)
       outstanding = std::to_string(queue->core->unwaited()) +
-                    " requests were started on the queue and have no wait enqueued, one of them: " +
+                    " requests were started on the queue and have no wait (enqueue it first), one of them: " +
                     context->endpoint().find_unwaited(*queue->core)->describe();
   }
   if (queue == nullptr)

@@ -19,8 +19,8 @@
 
 // The object behind Lanyard_Host_stream.
 struct lanyard_host_stream {
-  static constexpr uint64_t kAlive =
-      0x4c616e7961726401;  // tells a stream from other memory, not from one that was freed
+  // Detects a bad handle, but not every freed one.
+  static constexpr uint64_t kAlive = 0x4c616e7961726401;
 
   uint64_t alive = kAlive;
   std::atomic<bool> has_queue{false};
@@ -33,25 +33,24 @@ struct lanyard_queue {
   lanyard_queue() = default;
   lanyard_queue(const lanyard_queue&) = delete;
   lanyard_queue& operator=(const lanyard_queue&) = delete;
-  // One of these is the user's stream.
+  // The user's stream: host_stream, or device_stream for device_handle.
   Lanyard_Host_stream host_stream = LANYARD_HOST_STREAM_NULL;
   void* device_handle = nullptr;  // a cudaStream_t or hipStream_t; null is the default stream
   std::unique_ptr<lanyard::gpu::Stream> device_stream;
-  // What kernels have been given.
+  // A set of requests for kernels.
   struct Set {
     Lanyard_Device_requests* memory;
     std::vector<lanyard::core::Request*> requests;
   };
   std::vector<Set> sets;
-  // Which item of the stream is a kernel at its head, and since when it has been seen there: a stream keeps no time
-  // itself, which would cost every kernel a look at the clock.
+  // The kernel at the head of the stream, and when watch_kernels() first saw it there. The stream
+  // itself reads no clock, to keep kernels cheap.
   struct Kernel {
     uint64_t item;
     std::chrono::steady_clock::time_point since;
   };
   std::optional<Kernel> kernel;
-  // Before the stream that it is on.
-  std::unique_ptr<lanyard::core::Queue> core;
+  std::unique_ptr<lanyard::core::Queue> core;  // last: destroyed before its stream
 
   ~lanyard_queue() {
     for (const Set& set : sets)
@@ -60,7 +59,7 @@ struct lanyard_queue {
   lanyard::gpu::Stream& stream() {
     return device_stream != nullptr ? *device_stream : static_cast<lanyard::gpu::Stream&>(host_stream->stream);
   }
-  // Parts with a host stream.
+  // Detaches a host stream.
   void abandon() {
     if (host_stream == LANYARD_HOST_STREAM_NULL)
       return;
@@ -71,30 +70,32 @@ struct lanyard_queue {
 
 namespace lanyard::api {
 
-// Looks at the head of every queue's stream (lanyard_queue::kernel). Called every so often.
+// Updates lanyard_queue::kernel of every queue. Call it periodically.
 void watch_kernels(Context& context) LANYARD_REQUIRES(context_locked);
 
-// The queue of that name, or null. In line: every call asks.
+// The queue with this handle, or null. Inline, as every call uses it.
 inline lanyard_queue* find_queue(Context& context, Lanyard_Queue queue) LANYARD_REQUIRES(context_locked) {
   for (const auto& each : context.queues())
     if (each.get() == queue)
       return queue;
   return nullptr;
 }
-// Reports that there is none; returns the code.
+// Raises LANYARD_ERR_QUEUE and returns its code.
 int raise_no_queue(const char* call);
 
-// Whether a call on an array of requests can be made, with the core's requests in the context's scratch then.
+// The error of a call.
 struct Refusal {
   int error_class = MPI_SUCCESS;
   std::string text;
   MPI_Comm communicator = MPI_COMM_WORLD;  // of the request in error, or of the first
 };
+// Puts the core requests of an array of requests into the context's scratch. Returns an
+// error, or nothing.
 std::optional<Refusal> collect_requests(Context& context, int count, MPI_Request requests[])
     LANYARD_REQUIRES(context_locked);
 
-// Waits until the queue is empty and settled, helping. What kept it from that, or nothing; `caller` is the MPI
-// function.
+// Blocks until the stream is empty and all starts of the queue have completed; makes progress
+// meanwhile. Returns an error, or nothing. `caller` is the MPI function that the program called.
 std::optional<Refusal> wait_until_empty(Context& context, lanyard_queue& queue, const char* caller);
 
 }  // namespace lanyard::api

@@ -1,4 +1,4 @@
-// Waiting until a queue is empty and settled: Lanyard_Queue_wait, Lanyard_Queue_free and MPI_Finalize.
+// wait_until_empty(): for Lanyard_Queue_wait, Lanyard_Queue_free and MPI_Finalize.
 #include <sched.h>
 
 #include <chrono>
@@ -18,13 +18,13 @@ using Clock = std::chrono::steady_clock;
 // A waiting thread polls for this long before it sleeps between polls.
 constexpr std::chrono::microseconds kSpin{50};
 constexpr std::chrono::milliseconds kSleep{1};
-// How many rounds between two yields: where the core is this thread's alone, some 10 us; where others want it, hardly
-// one.
+// Rounds between two yields. Some 10 us if this thread has the processor core to itself, else about
+// 1 us.
 constexpr uint64_t kRoundsAlone = 128;
 constexpr uint64_t kRoundsAmongOthers = 8;
-// A yield that takes longer has let somebody else run.
+// A longer yield has run another thread.
 constexpr std::chrono::microseconds kShortYield{3};
-// In which a device's driver is not asked.
+// Time between two queries of a device's driver.
 constexpr std::chrono::microseconds kBetweenQuestions{4};
 
 void pause_for(std::chrono::nanoseconds time) {
@@ -33,16 +33,16 @@ void pause_for(std::chrono::nanoseconds time) {
   }
 }
 
-// One wait, by the thread that makes it.
+// One wait, used by one thread.
 class QueueWait {
  public:
   QueueWait(Context& context, lanyard_queue& queue, const char* caller)
       : context_(context),
         queue_(queue),
         stream_(queue.stream()),
-        // A host stream runs on this thread, which then does the card's work too; but where there is a deadline it runs
-        // on its own, so that a kernel that never returns does not keep this thread from saying so. A device's runs by
-        // itself: the card's own thread is left to itself, and the driver, which it needs, is asked now and then only.
+        // A host stream runs on this thread, which also drives the card. With a deadline the stream
+        // runs on its own thread, so that this one can report a kernel that never returns. With a
+        // device stream the card's own thread drives; it shares the driver, so poll that rarely.
         is_host_(queue.device_stream == nullptr),
         runs_here_(is_host_ && context.settings().deadline.count() == 0),
         call_(context, {.name = caller, .queue = &queue}),
@@ -63,49 +63,50 @@ class QueueWait {
   QueueWait(const QueueWait&) = delete;
   QueueWait& operator=(const QueueWait&) = delete;
 
-  // Until the queue is empty and settled, or something has failed.
+  // Returns nothing once all is complete, or the first error.
   std::optional<Refusal> run() {
     for (uint64_t round = 0;; ++round) {
       const uint64_t seen = context_.nic().activity();
-      const bool empty = look_at_stream();
+      const bool empty = poll_stream();
       if (const Status health = stream_.health(); !health.ok())
-        return Refusal{LANYARD_ERR_FAILED, "the stream will not go on: " + health.message()};
+        return Refusal{LANYARD_ERR_FAILED, "the stream cannot continue: " + health.message()};
       if (empty || round % 64 == 0) {
-        bool settled = false;
-        if (std::optional<Refusal> failure = look_at_card(settled))
+        bool complete = false;
+        if (std::optional<Refusal> failure = poll_card(complete))
           return failure;
-        if (settled && empty)
+        if (complete && empty)
           return std::nullopt;
       }
-      if (round % rounds_per_yield_ != rounds_per_yield_ - 1 || is_hopeful())
+      if (round % rounds_per_yield_ != rounds_per_yield_ - 1 || yield_and_keep_spinning())
         continue;
-      if (std::optional<Refusal> failure = look_around())
+      if (std::optional<Refusal> failure = check_peers_and_deadline())
         return failure;
       sleep_since(seen);
     }
   }
 
  private:
-  // Whether the stream is empty.
-  bool look_at_stream() {
+  // True if the stream is empty.
+  bool poll_stream() {
     const bool empty = is_host_ && !runs_here_ ? stream_.is_empty() : stream_.poll();
     if (!is_host_ && !empty)
       pause_for(kBetweenQuestions);
     return empty;
   }
 
-  std::optional<Refusal> look_at_card(bool& settled) {
+  // Sets `complete` if all starts of the queue have completed. Returns a failure, or nothing.
+  std::optional<Refusal> poll_card(bool& complete) {
     context_.helper().help();
     const ContextLock lock(context_);
-    // Before the failures: a failure is told before the queue is settled.
-    settled = queue_.core->settled();
-    // The senders may have to be asked, and their answers be read: at once, for each is waited for.
-    if (!settled && context_.endpoint().raises_flags() && context_.plane().pending())
+    // Before take_failure(): all failures are known once the queue is complete.
+    complete = queue_.core->settled();
+    // With sender-flag the queue waits for answers of senders: read them at once.
+    if (!complete && context_.endpoint().raises_flags() && context_.plane().pending())
       context_.plane().progress();
     return take_failure();
   }
 
-  // A failure of this queue's that has not been told yet.
+  // A failure of this queue that was not reported yet.
   std::optional<Refusal> take_failure() LANYARD_REQUIRES(context_locked) {
     core::Endpoint& endpoint = context_.endpoint();
     if (const core::Request* failed = endpoint.take_failed(*queue_.core)) {
@@ -118,11 +119,11 @@ class QueueWait {
     if (unrecorded == 0)
       return std::nullopt;
     return Refusal{LANYARD_ERR_FAILED,
-                   std::to_string(unrecorded) + " operations failed of which it is not known any more whose they were"};
+                   std::to_string(unrecorded) + " operations failed; their requests are no longer known"};
   }
 
-  // Yields; then whether it is too early for anything that costs more.
-  bool is_hopeful() {
+  // Yields. True if it is too early to sleep or to do anything else that is slow.
+  bool yield_and_keep_spinning() {
     const Clock::time_point now = Clock::now();
     if (stream_.executed() != executed_) {
       executed_ = stream_.executed();
@@ -133,8 +134,7 @@ class QueueWait {
     return now < spin_until_;
   }
 
-  // Whoever may have ended or given up.
-  std::optional<Refusal> look_around() {
+  std::optional<Refusal> check_peers_and_deadline() {
     const ContextLock lock(context_);
     context_.plane().progress();
     context_.endpoint().fail_requests_of_lost_peers();
@@ -144,14 +144,14 @@ class QueueWait {
   }
 
   void sleep_since(uint64_t seen) {
-    // While the card moves data this thread stays with it: to leave would wake the card's own thread, and the two would
-    // get into each other's way.
+    // While the card moves data this thread keeps driving it. Otherwise the card's own thread would
+    // wake, and the two would slow each other down.
     if (const uint64_t activity = context_.nic().activity(); activity != moved_) {
       moved_ = activity;
       spin_until_ = Clock::now() + kSpin;
       return;
     }
-    // Still attending the stream: whatever ends the sleep is for this thread to go on with.
+    // Does not leave the stream: after the sleep this thread runs it again.
     if (is_host_)
       context_.nic().leave();
     context_.nic().wait_since(seen, kSleep);
@@ -167,7 +167,7 @@ class QueueWait {
   BlockingCall call_;
   Clock::time_point spin_until_;
   uint64_t executed_;
-  uint64_t moved_;  // the card's activity, when it was looked at last
+  uint64_t moved_;  // the card's activity when last read
   uint64_t rounds_per_yield_ = kRoundsAlone;
 };
 
@@ -175,9 +175,9 @@ class QueueWait {
 
 std::optional<Refusal> wait_until_empty(Context& context, lanyard_queue& queue, const char* caller) {
   if (queue.stream().capturing() != 0)
-    return Refusal{LANYARD_ERR_QUEUE, "the queue's stream is being captured"};
+    return Refusal{LANYARD_ERR_QUEUE, "the queue's stream is being captured into a graph: end the capture first"};
   if (gpu::HostStream::inside_kernel())
-    return Refusal{LANYARD_ERR_BUSY, "called by a kernel of a host stream, which nothing may wait in"};
+    return Refusal{LANYARD_ERR_BUSY, "called by a kernel of a host stream, which must not wait for a stream"};
   return QueueWait(context, queue, caller).run();
 }
 

@@ -19,10 +19,10 @@ namespace {
 
 using core::Strategy;
 
-// Takes a value into the settings. Returns what is allowed where it is wrong, else "".
+// Stores a value in the settings. Returns "", or the allowed values if it is wrong.
 using Reader = std::function<std::string(std::string_view value, Settings& settings)>;
 
-// One of these words, each of which stands for a value.
+// Accepts one of these words, each with its value.
 template <typename Value>
 Reader one_of(Value Settings::*field, std::vector<std::pair<std::string, Value>> choices) {
   return [=](std::string_view text, Settings& settings) {
@@ -72,7 +72,8 @@ Reader seconds(std::chrono::milliseconds Settings::*field) {
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
     if (error != std::errc() || end != value.data() + value.size() || !(seconds >= 0 && seconds <= 1e6))
       return "allowed is a number of seconds from 0 to 1000000";
-    settings.*field = std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));  // only 0 is never
+    // Rounds up: only 0 means never.
+    settings.*field = std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));
     return {};
   };
 }
@@ -117,9 +118,9 @@ const std::vector<Variable>& variables() {
   return all;
 }
 
-// What the simulated provider reads (nicsim/fi).
+// Variables of the simulated provider (nicsim/fi).
 // clang-format off
-constexpr std::string_view kNamesOfOthers[] = {
+constexpr std::string_view kProviderNames[] = {
     "LANYARD_FI_CNTR_READ",
     "LANYARD_FI_DWQ_DEPTH",
     "LANYARD_FI_FLUSH_MS",
@@ -133,12 +134,12 @@ constexpr std::string_view kNamesOfOthers[] = {
 };
 // clang-format on
 
-// How names end by which build systems and module files say where a library is, as LANYARD_ROOT.
-constexpr std::string_view kEndingsOfOthers[] = {
+// Endings of variables of build systems and module files, such as LANYARD_ROOT.
+constexpr std::string_view kIgnoredEndings[] = {
     "BIN", "DIR", "DIRS", "HOME", "INC", "INCLUDE", "LIB", "LIBRARIES", "LIBRARY", "PATH", "PREFIX", "ROOT", "VERSION",
 };
 
-// How many characters have to be put in, taken out or changed to make one of the other (Levenshtein).
+// Levenshtein distance: how many insertions, deletions and changes turn one string into the other.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -153,14 +154,14 @@ size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// A variable that nothing reads is a mistake that would go unseen.
+// Rejects unknown variables: nothing else would show a misspelt name.
 Status check_names() {
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     const std::string_view text(*variable);
     const std::string_view name = text.substr(0, text.find('='));
     if (!name.starts_with("LANYARD_") || Settings::is_known(name))
       continue;
-    std::vector<std::string_view> names(std::begin(kNamesOfOthers), std::end(kNamesOfOthers));
+    std::vector<std::string_view> names(std::begin(kProviderNames), std::end(kProviderNames));
     for (const Variable& each : variables())
       names.push_back(each.name);
     const std::string_view nearest = *std::min_element(
@@ -174,9 +175,9 @@ Status check_names() {
 }  // namespace
 
 bool Settings::is_known(std::string_view name) {
-  return name.starts_with("LANYARD_TEST_") ||  // the tests' own
-         std::find(std::begin(kNamesOfOthers), std::end(kNamesOfOthers), name) != std::end(kNamesOfOthers) ||
-         std::any_of(std::begin(kEndingsOfOthers), std::end(kEndingsOfOthers),
+  return name.starts_with("LANYARD_TEST_") ||  // variables of the tests
+         std::find(std::begin(kProviderNames), std::end(kProviderNames), name) != std::end(kProviderNames) ||
+         std::any_of(std::begin(kIgnoredEndings), std::end(kIgnoredEndings),
                      [&](std::string_view ending) { return name.ends_with(ending); }) ||
          std::any_of(variables().begin(), variables().end(), [&](const Variable& each) { return each.name == name; });
 }
