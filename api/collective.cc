@@ -34,7 +34,7 @@ class Builder {
   RequestRecord& receive(Edge from, const Block& block) LANYARD_REQUIRES(context_locked) {
     return add(LANYARD_RECEIVE, from, block);
   }
-  // To each other process and from it, in each of two sets; the tag is the set.
+  // Sends to and receives from each other process, in two sets. The tag is the set.
   void exchange_with_all(const Block& to, const Block& from) LANYARD_REQUIRES(context_locked) {
     for (const int set : {0, 1})
       for (int peer = 0; peer < size_; ++peer) {
@@ -48,17 +48,17 @@ class Builder {
   void refuse(int error_class, const std::string& why) {
     record_.refuse(error_class, *record_.collective->name + ": " + why);
   }
-  // Whoever has nothing to say to anybody has a member all the same, which counts starts and waits.
+  // A collective without messages gets one empty member, to count its starts and waits.
   void finish() LANYARD_REQUIRES(context_locked) {
     if (scope_.name == 0)
       refuse(MPI_ERR_UNSUPPORTED_OPERATION,
-             "Lanyard follows communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one");
+             "Lanyard supports only communicators made from MPI_COMM_WORLD or MPI_COMM_SELF");
     auto& members = record_.collective->members;
     if (members.empty()) {
       send({MPI_PROC_NULL, 0}, {nullptr, 0, MPI_BYTE});
       return;
     }
-    // A single one as well: what it started can then be taken back for it alone where it fails (protocol.md, P9).
+    // Also for a single member: if it fails, its clear-to-sends can be cancelled (protocol.md, P9).
     for (size_t set = 0; set < collective().sets(); ++set)
       for (const auto& member : collective().members_of(set)) {
         member->exchange = *record_.collective->name + " #" + std::to_string(scope_.name);
@@ -88,7 +88,7 @@ class Builder {
 };
 
 constexpr int kTag = 0;
-constexpr uint64_t kLine = 64;  // of a cache
+constexpr uint64_t kLine = 64;  // bytes of a cache line
 const Block kNothing{nullptr, 0, MPI_BYTE};
 
 Block bytes_at(const void* memory, uint64_t bytes) {
@@ -129,7 +129,7 @@ void follow_allreduce(Context& context, const void* from, const Block& into, MPI
   const auto elements = static_cast<size_t>(into.count);
   const uint64_t bytes = elements * reduction.size;
   if (elements > INT32_MAX / reduction.size) {
-    builder.refuse(MPI_ERR_COUNT, "more than 2^31 - 1 bytes are not combined by a stream");
+    builder.refuse(MPI_ERR_COUNT, "a stream combines at most 2^31 - 1 bytes");
     return builder.finish();
   }
   if (builder.size() == 1) {
@@ -139,7 +139,7 @@ void follow_allreduce(Context& context, const void* from, const Block& into, MPI
     }
     return builder.finish();
   }
-  // Where the contributions of others go is known at the match: give_arithmetic().
+  // At the match give_arithmetic() sets where the contributions of other ranks go.
   builder.exchange_with_all(bytes_at(own, bytes), bytes_at(to, bytes));
   std::vector<uint64_t> parts(static_cast<size_t>(builder.size()), 0);
   parts[static_cast<size_t>(builder.rank())] = reinterpret_cast<uint64_t>(own);
@@ -165,7 +165,7 @@ void follow_allgather(Context& context, const char* name, const Block& from, con
 
 namespace {
 
-// Of two edges between the same two processes the first of the one is the first of the other.
+// Numbers the edges to each peer: both sides count edges between the same two processes alike.
 std::vector<Edge> numbered(const std::vector<int>& peers) {
   std::map<int, int> seen;
   std::vector<Edge> edges;
@@ -174,7 +174,7 @@ std::vector<Edge> numbered(const std::vector<int>& peers) {
   return edges;
 }
 
-// What goes towards lower coordinates comes from higher ones, though both may be the same process.
+// A message towards lower coordinates arrives from higher ones, even if both are the same process.
 Neighbourhood neighbours_in_grid(MPI_Comm communicator) {
   Neighbourhood result;
   int dimensions = 0;
@@ -259,7 +259,7 @@ Status match_error(const RequestRecord& record) {
 
 namespace {
 
-// The device that both are on.
+// The device of both buffers.
 Result<int> place_of(Context& context, const Collective::Arithmetic& arithmetic) LANYARD_REQUIRES(context_locked) {
   if (context.gpus() == nullptr)
     return DeviceMemory::kHost;
@@ -269,11 +269,11 @@ Result<int> place_of(Context& context, const Collective::Arithmetic& arithmetic)
   const Result<int> into = context.gpus()->memory().device_of(arithmetic.into, arithmetic.bytes);
   if (into.ok() && own.value() != into.value())
     return Status(Code::kUnsupported,
-                  "the own contribution and the result are to be in the same GPU's memory, or both in the host's");
+                  "the send and receive buffers must both be in host memory, or in memory of the same GPU");
   return into;
 }
 
-// To the members of one set, the last of which does the arithmetic.
+// For the members of one set. The last member does the arithmetic.
 Status give_arithmetic(Context& context, const Collective::Arithmetic& arithmetic, Collective::Members members)
     LANYARD_REQUIRES(context_locked) {
   RequestRecord& last = *members.back();
@@ -282,7 +282,7 @@ Status give_arithmetic(Context& context, const Collective::Arithmetic& arithmeti
   const Result<int> device = place_of(context, arithmetic);
   if (!device.ok())
     return device.status();
-  // Cache lines of its own for each. What comes writes them before anybody reads them.
+  // Each contribution gets its own cache lines. They need no initial value: messages fill them.
   const uint64_t stride = (std::max<uint64_t>(1, arithmetic.bytes) + kLine - 1) / kLine * kLine;
   Result<std::shared_ptr<gpu::Packing>> packing =
       device.value() == DeviceMemory::kHost
@@ -296,8 +296,8 @@ Status give_arithmetic(Context& context, const Collective::Arithmetic& arithmeti
       member->transfer.buffer = place;
       place += stride;
     }
-  // Behind the waits for all messages, as unpacking is: by then everybody's is here, and the own one is no longer read
-  // by the card.
+  // It runs after the waits for all messages, like unpacking: all contributions have then arrived,
+  // and the card no longer reads the own one.
   last.transfer.packing = std::move(packing.value());
   return {};
 }

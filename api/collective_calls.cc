@@ -1,6 +1,6 @@
-// The persistent collectives of MPI that can be matched: made by the MPI, remembered by Lanyard. They have MPI 4's
-// names where the MPI has those, with large counts too, and Lanyard_ names everywhere, like those of Open MPI's
-// extension of MPI 3.
+// The persistent collectives that can be matched: the MPI makes the request, and Lanyard
+// records the call. They have Lanyard_ names, and MPI 4's names if the MPI has them, also
+// with large counts.
 
 #include <mpi.h>
 
@@ -30,7 +30,7 @@ using lanyard::api::Neighbourhood;
 using lanyard::api::neighbourhood_of;
 using lanyard::api::RequestRecord;
 
-// The communicator of a call that has succeeded, and what it has made.
+// The result of the MPI's call: its code, communicator and request.
 struct Made {
   int code;
   MPI_Comm communicator;
@@ -41,8 +41,8 @@ bool all_named(const std::vector<MPI_Datatype>& datatypes) {
   return std::all_of(datatypes.begin(), datatypes.end(), lanyard::api::is_named);
 }
 
-// Counts the collective, and notes how to make its record: follow(context, scope, record). At once where it will ask
-// the MPI about a datatype that may be freed, not one of the MPI's own.
+// Counts the collective, and fills its record by follow(context, scope, record). That is done only
+// when the record is needed, but at once if a datatype is not predefined: the program may free it.
 template <typename Follow>
 int remember(const Made& made, const std::vector<MPI_Datatype>& datatypes, Follow follow) {
   Context* context = Context::get();
@@ -68,7 +68,7 @@ int remember(const Made& made, const std::vector<MPI_Datatype>& datatypes, Follo
   return made.code;
 }
 
-// Of an inter-communicator 0: the arrays of a call are as long as the other group, and nothing of them is looked at.
+// 0 for an inter-communicator: its arrays have the size of the remote group, and are not read.
 size_t size_of(MPI_Comm communicator) {
   int size = 0, inter = 0;
   PMPI_Comm_size(communicator, &size);
@@ -82,13 +82,14 @@ MPI_Aint extent_of(MPI_Datatype datatype) {
   return extent;
 }
 
-// A block of so many elements, so many bytes behind the buffer's begin: MPI_BOTTOM is one, so addresses are numbers.
+// The block at an offset of `bytes` in the buffer. The buffer may be MPI_BOTTOM, so it
+// adds integers.
 Block block_at(const void* buffer, MPI_Aint bytes, MPI_Count count, MPI_Datatype datatype) {
   const uintptr_t begin = reinterpret_cast<uintptr_t>(buffer) + static_cast<uintptr_t>(bytes);
   return {reinterpret_cast<void*>(begin), count, datatype};
 }
 
-// `count` elements each, one behind the other.
+// Contiguous blocks of `count` elements.
 std::vector<Block> equal_blocks(const void* buffer, size_t blocks, MPI_Count count, MPI_Datatype datatype) {
   const MPI_Aint bytes = static_cast<MPI_Aint>(count) * extent_of(datatype);
   std::vector<Block> result;
@@ -117,8 +118,8 @@ std::vector<Block> blocks(const void* buffer, size_t blocks, const Count counts[
   return result;
 }
 
-// Refuses communicators without a topology: MPICH 4.0 reads uninitialised neighbour counts of them. The MPI reports all
-// other errors.
+// Rejects communicators without a topology, for which MPICH 4.0 reads uninitialised neighbour
+// counts. The MPI reports all other errors.
 int check_topology(const char* call, MPI_Comm communicator) {
   if (communicator == MPI_COMM_NULL)
     return MPI_SUCCESS;
@@ -127,10 +128,10 @@ int check_topology(const char* call, MPI_Comm communicator) {
   if (code != MPI_SUCCESS || topology != MPI_UNDEFINED)
     return code;
   return lanyard::api::raise(call, communicator, MPI_ERR_TOPOLOGY,
-                             "the communicator has no topology, so nobody has neighbours");
+                             "the communicator has no topology: use one of MPI_Cart_create or its like");
 }
 
-// Each of these has what the MPI's call has made, and the call's arguments.
+// Each of these gets the result of the MPI's call, and its arguments.
 
 int barrier(const Made& made) { return remember(made, {}, lanyard::api::follow_barrier); }
 
@@ -140,7 +141,8 @@ int broadcast(const Made& made, const Block& block, int root) {
                       LANYARD_REQUIRES(context_locked) { follow_broadcast(context, block, root, scope, record); });
 }
 
-// An operation of the program's may be freed, and is refused by whatever handle.
+// The program may free its own operation: the record rejects it anyway, even if the
+// handle is stale.
 int allreduce(const Made& made, const void* from, const Block& to, MPI_Op operation) {
   return remember(made, {to.datatype},
                   [=](Context& context, const CollectiveScope& scope, RequestRecord& record) LANYARD_REQUIRES(
@@ -178,7 +180,7 @@ int neighbor_alltoall(const Made& made, const Block& from, const Block& to) {
       });
 }
 
-// `Types`: one datatype, or one for each.
+// `Types`: one datatype, or an array of one for each block.
 template <typename Count, typename Displacement, typename Types>
 int neighbor_alltoallv(const Made& made, const char* name, const void* from, const Count from_counts[],
                        const Displacement from_displacements[], Types from_types, const void* to,
@@ -198,12 +200,12 @@ int neighbor_alltoallv(const Made& made, const char* name, const void* from, con
 }
 
 #if MPI_VERSION < 4 && !defined(OPEN_MPI)
-// What such an MPI has of persistent collectives: none, and so there is none for it to make.
-#define LANYARD_MISSING(name)                                                                      \
-  template <typename... Arguments>                                                                 \
-  int missing_##name(const Arguments&...) {                                                        \
-    return lanyard::api::raise("MPIX_" #name, MPI_COMM_WORLD, MPI_ERR_UNSUPPORTED_OPERATION,       \
-                               "this MPI has no persistent collectives; Open MPI has, and MPI 4"); \
+// This MPI has no persistent collectives, so the calls fail.
+#define LANYARD_MISSING(name)                                                                        \
+  template <typename... Arguments>                                                                   \
+  int missing_##name(const Arguments&...) {                                                          \
+    return lanyard::api::raise("MPIX_" #name, MPI_COMM_WORLD, MPI_ERR_UNSUPPORTED_OPERATION,         \
+                               "this MPI has no persistent collectives: use Open MPI, or an MPI 4"); \
   }
 LANYARD_MISSING(Barrier_init)
 LANYARD_MISSING(Bcast_init)
@@ -219,7 +221,7 @@ LANYARD_MISSING(Neighbor_alltoallw_init)
 
 extern "C" {
 
-// `of_mpi` begins the names by which the MPI has the calls; `suffix` ends those with large counts.
+// `of_mpi` is the prefix of the MPI's own names; `suffix` is that of names with large counts.
 #define LANYARD_MADE(call, ...) \
   { call(__VA_ARGS__, communicator, info, request), communicator, request }
 #define LANYARD_CHECK_TOPOLOGY(name)                                                    \

@@ -1,6 +1,7 @@
-// The constructors of communicators, followed so that communicators have names (see communicators.h). Each is
-// collective over its first argument. MPI_Comm_create_group is collective over its group alone, so it may not count as
-// a child of the parent on the members only: its tag and group tell such calls apart.
+// Intercepts the constructors of communicators, to give communicators names (see communicators.h).
+// Each is collective over its first argument, except MPI_Comm_create_group: other ranks of the
+// parent do not call it. So its child is not counted among the children of the parent; tag and
+// group identify it.
 
 #include <mpi.h>
 
@@ -15,7 +16,7 @@ using lanyard::api::Communicators;
 using lanyard::api::Context;
 using lanyard::api::ContextLock;
 
-// Counts the child of a constructor that has succeeded. Returns its code.
+// Counts the new communicator if the constructor succeeded. Returns its code.
 int follow(int code, MPI_Comm parent, const MPI_Comm* child) {
   if (code == MPI_SUCCESS)
     lanyard_follow_child(parent, *child);
@@ -68,7 +69,7 @@ int MPI_Comm_create_group(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm* c
   return code;
 }
 
-// `call`: the arguments by their names.
+// `call` is the list of the argument names.
 #define LANYARD_CONSTRUCTOR(name, parameters, call) \
   int name parameters { return follow(P##name call, parent, child); }
 

@@ -1,4 +1,4 @@
-// What a stream can combine (collective.h).
+// The reductions that a stream can run (collective.h).
 #include <concepts>
 #include <cstdint>
 #include <optional>
@@ -13,8 +13,8 @@ namespace {
 using gpu::Element;
 using gpu::Operation;
 
-// What MPI defines fewer operations for than for the elements: integers of several languages are no logical values,
-// logical values no numbers, and bytes neither.
+// MPI defines fewer operations for some datatypes than their elements allow: integers of more than
+// one language have no logical operations, logical values only those, and bytes only bitwise ones.
 enum class Meaning { kElement, kNumber, kTruth, kBits };
 
 struct Row {
@@ -97,8 +97,8 @@ std::optional<Row> row_of(MPI_Datatype type) {
   return std::nullopt;
 }
 
-// What MPI_Type_create_f90_real and its like give: predefined types too, and each equivalent to a named one of its size
-// (MPI 4.0 section 19.1.5).
+// The types of MPI_Type_create_f90_real and its like are predefined too. Each is equivalent to a
+// named type of its size (MPI 4.0 section 19.1.5).
 std::optional<Row> row_of_kind(MPI_Datatype type) {
   const struct {
     int combiner;
@@ -156,7 +156,7 @@ bool is_bitwise(Operation operation) {
   return operation == Operation::kBitAnd || operation == Operation::kBitOr || operation == Operation::kBitXor;
 }
 
-bool has_sense(Meaning meaning, Operation operation) {
+bool allows(Meaning meaning, Operation operation) {
   switch (meaning) {
     case Meaning::kElement: return true;
     case Meaning::kNumber: return !is_logical(operation);
@@ -183,12 +183,12 @@ Reduction reduction_of(MPI_Op op, MPI_Datatype datatype) {
     row = row_of_kind(datatype);
   if (!operation) {
     result.error_class = MPI_ERR_OP;
-    result.error = "the operation is none of MPI's own: a stream does not call the program's";
+    result.error = "the operation is not one of MPI's own: a stream cannot call an operation of the program";
   } else if (!row) {
     result.error_class = MPI_ERR_TYPE;
-    result.error = is_named(datatype) ? "the datatype " + name_of(datatype) + " is none that a stream reduces"
-                                      : "the datatype is none of MPI's own";
-  } else if (!has_sense(row->meaning, *operation) || !gpu::is_defined(*operation, row->element)) {
+    result.error = is_named(datatype) ? "a stream cannot reduce the datatype " + name_of(datatype)
+                                      : "the datatype is not one of MPI's own";
+  } else if (!allows(row->meaning, *operation) || !gpu::is_defined(*operation, row->element)) {
     result.error_class = MPI_ERR_OP;
     result.error = "the operation is not defined for the datatype";
   } else {

@@ -1,6 +1,6 @@
-// WatchedHandles: which request handles MPI's own calls must look at: match requests, and requests that were given to a
-// matching function. Every MPI_Test of a program comes by here, so the answer for all others takes a few instructions,
-// no lock, and no call.
+// WatchedHandles: the request handles that MPI's own calls must check: match requests, and requests
+// that were passed to a matching function. Every MPI_Test of a program asks it, so the answer for
+// other handles takes a few instructions, without a lock or a call.
 #ifndef LANYARD_API_WATCHED_HANDLES_H_
 #define LANYARD_API_WATCHED_HANDLES_H_
 
@@ -13,8 +13,8 @@
 
 namespace lanyard::api {
 
-// A multiset of handles that may say yes where the answer is no, never the other way round. Handles are added and
-// removed under the context's lock; any thread asks.
+// A multiset of handles. may_have() may be true for a handle that is not in it, but is never false
+// for one that is. Add and remove handles under the context's lock; any thread may ask.
 class WatchedHandles {
  public:
   bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
@@ -39,9 +39,9 @@ class WatchedHandles {
  private:
   static constexpr uint16_t kFull = UINT16_MAX;
 
-  // 16 bits of the handle. MPICH's is a number whose low and high bits both tell requests apart: they are spread by a
-  // product. Open MPI's is an address, and its requests are longer than 256 bytes: the bits above those are read where
-  // they stand.
+  // Hashes a handle to 16 bits. MPICH's handle is a number that differs in low and high bits:
+  // multiply. Open MPI's is the address of an object longer than 256 bytes: take the 16 bits
+  // above the low 8.
   static size_t place(const MPI_Request& handle) {
     if constexpr (sizeof handle == sizeof(uint32_t)) {
       uint32_t bits;
@@ -56,7 +56,7 @@ class WatchedHandles {
   void change(MPI_Request handle, int by) {
     std::atomic<uint16_t>& mark = marks_[place(handle)];
     const uint16_t old = mark.load(std::memory_order_relaxed);
-    if (old != kFull)  // so many that nobody knows any more: yes for ever
+    if (old != kFull)  // a full mark no longer counts, and stays
       mark.store(static_cast<uint16_t>(old + by), std::memory_order_relaxed);
   }
 
@@ -64,8 +64,8 @@ class WatchedHandles {
   std::atomic<uint64_t> count_{0};
 };
 
-// Of the process, and not in its Context, so that they are found without looking for that: what the calls that start
-// and complete requests must look at, and what MPI_Request_free must, which are all persistent requests beside.
+// Globals rather than members of Context, for speed. `watched` is for calls that start and complete
+// requests. `watched_by_free` is for MPI_Request_free, and also has all persistent requests.
 [[gnu::visibility("hidden")]] extern constinit WatchedHandles watched;
 [[gnu::visibility("hidden")]] extern constinit WatchedHandles watched_by_free;
 

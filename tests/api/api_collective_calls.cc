@@ -110,7 +110,7 @@ TEST_F(CollectiveCalls, WhatIsNotMpisOwnIsRefusedWhenMatched) {
   MPI_Op operation = MPI_OP_NULL;
   MPI_Op_create(first_of_both, 0, &operation);
   Collective user(MPIX_Allreduce_init, &own, &sum, 1, MPI_INT, operation, MPI_COMM_WORLD);
-  refused([&] { return MPIX_Match(user.address(), MPI_STATUS_IGNORE); }, MPI_ERR_OP, {"none of MPI's own"});
+  refused([&] { return MPIX_Match(user.address(), MPI_STATUS_IGNORE); }, MPI_ERR_OP, {"not one of MPI's own"});
   EXPECT_TRUE(ok(MPI_Start(user.address()))) << "the MPI can do it";
   EXPECT_TRUE(ok(MPI_Wait(user.address(), MPI_STATUS_IGNORE)));
   user.free();
