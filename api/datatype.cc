@@ -11,7 +11,7 @@ namespace {
 
 using gpu::Shape;
 
-// How a datatype was made: the arguments of its constructor (MPI 4.0 section 5.1.13).
+// The arguments of a datatype's constructor (MPI 4.0 section 5.1.13).
 class Contents {
  public:
   // Requires that it is not a named datatype.
@@ -27,7 +27,7 @@ class Contents {
   static int combiner_of(MPI_Datatype datatype) { return envelope_of(datatype).combiner; }
   int combiner() const { return combiner_; }
   MPI_Datatype datatype(size_t index = 0) const { return datatypes_[index]; }
-  // The numbers in the order of the constructor's arguments, whether those are integers, addresses or counts.
+  // The integers, addresses and counts of the constructor, in the order of its arguments.
   int64_t number(size_t index) const { return numbers_[index]; }
   uint64_t count(size_t index) const { return static_cast<uint64_t>(numbers_[index]); }
 
@@ -40,7 +40,7 @@ class Contents {
   struct Envelope {
     Number integers = 0;
     Number addresses = 0;
-    Number counts = 0;  // of a constructor with large counts, which has all its lengths and displacements here
+    Number counts = 0;  // with large counts: all lengths and displacements
     Number datatypes = 0;
     int combiner = MPI_COMBINER_NAMED;
   };
@@ -73,7 +73,8 @@ class Contents {
     integers.pop_back();
     addresses.pop_back();
     counts.pop_back();
-    // Lengths come before displacements in all constructors. The last integer of a subarray is its order.
+    // In all constructors lengths come before displacements. The last integer of a
+    // subarray is its order.
     const bool order_last = !counts.empty() && combiner_ == MPI_COMBINER_SUBARRAY;
     numbers_.assign(integers.begin(), integers.end() - (order_last ? 1 : 0));
     numbers_.insert(numbers_.end(), counts.begin(), counts.end());
@@ -94,8 +95,8 @@ int64_t extent_of(MPI_Datatype datatype) {
   return extent;
 }
 
-// The datatypes of the MPI's own: a run of bytes, but for those of MPI_MINLOC and MPI_MAXLOC, a value and an int with
-// what the compiler puts between.
+// A predefined datatype: a run of bytes. Those of MPI_MINLOC and MPI_MAXLOC are a value and an int,
+// with the compiler's padding between.
 Shape named(MPI_Datatype datatype) {
   MPI_Count size = 0;
   MPI_Count lower = 0;
@@ -163,13 +164,13 @@ class Flattening {
  private:
   static Status too_much() {
     return {Code::kUnsupported,
-            "the datatype has more blocks of its own, or is nested deeper, than are kept of a request (at most " +
+            "the datatype has too many irregular blocks or is nested too deeply (at most " +
                 std::to_string(gpu::Layout::kMostLoops) + " irregular blocks, " +
                 std::to_string(gpu::Layout::kDeepest) +
                 " levels): use a contiguous buffer of bytes, filled by MPI_Pack or by a kernel on the stream"};
   }
 
-  // What is made of elements of one datatype.
+  // A constructor with one inner datatype.
   Result<Shape> of_one(const Contents& made, const Shape& inner, int64_t extent) {
     switch (made.combiner()) {
       case MPI_COMBINER_CONTIGUOUS: return repeat(inner, made.count(0), extent);
@@ -181,7 +182,7 @@ class Flattening {
       case MPI_COMBINER_INDEXED_BLOCK: return equal_blocks(made, inner, extent, extent);
       case MPI_COMBINER_HINDEXED_BLOCK: return equal_blocks(made, inner, extent, 1);
       case MPI_COMBINER_SUBARRAY: return subarray(made, inner, extent);
-      default: return inner;  // a duplicate, or resized: the extents are the MPI's to say
+      default: return inner;  // duplicate or resized: extent_of() asks the MPI for the extent
     }
   }
 
@@ -194,7 +195,7 @@ class Flattening {
     return loops_ > gpu::Layout::kMostLoops ? too_much() : Status();
   }
 
-  // Their displacements count in `unit` bytes.
+  // Displacements are in units of `unit` bytes.
   Result<Shape> blocks(const Contents& made, const Shape& inner, int64_t extent, int64_t unit) {
     const size_t count = made.count(0);
     std::vector<Shape> parts;
@@ -216,7 +217,7 @@ class Flattening {
     const bool fortran = made.number(1 + 3 * dimensions) == MPI_ORDER_FORTRAN;
     int64_t stride = extent;
     int64_t offset = 0;
-    for (size_t i = 0; i < dimensions; ++i) {  // the fastest first
+    for (size_t i = 0; i < dimensions; ++i) {  // the fastest dimension first
       const size_t dimension = fortran ? i : dimensions - 1 - i;
       shape = repeat(std::move(shape), made.count(1 + dimensions + dimension), stride);
       offset += made.number(1 + 2 * dimensions + dimension) * stride;

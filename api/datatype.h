@@ -1,5 +1,5 @@
-// What the buffer of a request is, by what the MPI says of how its datatype was made: one run of bytes in memory order,
-// or bytes with gaps between them.
+// The layout of a request's buffer, read from the constructors of its datatype: one run of bytes,
+// or bytes with gaps.
 #ifndef LANYARD_API_DATATYPE_H_
 #define LANYARD_API_DATATYPE_H_
 
@@ -14,18 +14,18 @@
 namespace lanyard::api {
 
 struct Elements {
-  uint64_t bytes = 0;                           // as a message
-  int64_t offset = 0;                           // where they begin, from the buffer's address; without a layout
-  std::shared_ptr<const gpu::Layout> layout{};  // where they have gaps, or another order than in memory
+  uint64_t bytes = 0;                           // of the message
+  int64_t offset = 0;                           // of the run, from the buffer's address
+  std::shared_ptr<const gpu::Layout> layout{};  // null for a run; set for gaps or another order
 };
 
-// `count` elements. kUnsupported for a combiner that is not followed, and what is made of too many irregular blocks;
-// the message names it and says what to do. Calls the MPI, and needs nothing of the datatype afterwards.
+// The layout of `count` elements. kUnsupported for an unknown combiner or too many irregular
+// blocks; the message says what to do. Calls the MPI; the datatype may be freed afterwards.
 Result<Elements> elements_of(MPI_Datatype datatype, uint64_t count);
 
-// How it was made: MPI_COMBINER_NAMED, ...
+// The datatype's combiner: MPI_COMBINER_NAMED, ...
 int combiner_of(MPI_Datatype datatype);
-// Whether it is one of the MPI's own.
+// True for a predefined datatype.
 inline bool is_named(MPI_Datatype datatype) { return combiner_of(datatype) == MPI_COMBINER_NAMED; }
 
 }  // namespace lanyard::api

@@ -14,7 +14,8 @@ namespace {
 using namespace lanyard;
 using namespace lanyard::api;
 
-// What the kernel sees of the requests, in words. Requires that they stand.
+// The memory of a set as kernels read it: its head, bells and completions. Requires that the
+// requests stand for kernels (core::Queue::stand).
 Result<std::vector<uint64_t>> describe(gpu::Stream& stream, std::span<core::Request* const> requests) {
   std::vector<Lanyard_Device_bell> bells;
   std::vector<Lanyard_Device_completion> completions;
@@ -51,12 +52,12 @@ Result<std::vector<uint64_t>> describe(gpu::Stream& stream, std::span<core::Requ
   return words;
 }
 
-// Makes the set; where it cannot be made the requests are as before.
+// Makes the set. On an error the requests are as before.
 Result<Lanyard_Device_requests*> make_set(lanyard_queue& queue, std::span<core::Request* const> requests)
     LANYARD_REQUIRES(context_locked) {
   gpu::Stream& stream = queue.stream();
   if (stream.capturing() != 0)
-    return Status(Code::kInvalidState, "the queue's stream is being captured");
+    return Status(Code::kInvalidState, "the queue's stream is being captured into a graph: end the capture first");
   LANYARD_RETURN_IF_ERROR(queue.core->stand(requests));
   const auto undo = [&](Status status) {
     (void)queue.core->dismiss(requests);

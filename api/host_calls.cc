@@ -1,5 +1,5 @@
-// MPI's own calls on requests: refused where the request is a queue's to start and wait for, and a source of progress
-// for match requests, whose matches MPI knows nothing of.
+// MPI's own calls on requests. They fail for a request that a queue must start and wait for. They
+// make progress for match requests, as the MPI cannot.
 
 #include <mpi.h>
 #include <sched.h>
@@ -38,14 +38,14 @@ struct Match {
 };
 using Matches = std::vector<Match>;
 
-// Whether none of the requests is a queue's or a match call's: then the MPI may have the call, and nothing has been
-// locked or called to know it.
+// True if no request can belong to a queue or a match call: the MPI may have the call.
+// Takes no lock.
 inline bool are_plain(int count, const MPI_Request requests[]) {
   return watched.empty() || requests == nullptr || !watched.may_have_any(count, requests);
 }
 
-// Refuses a call on requests that it may not be made on: MPI_SUCCESS, or an error that has been raised. Finds the match
-// requests among them.
+// Checks a call. MPI_SUCCESS and the match requests among its requests; or an error,
+// already raised.
 int check(const char* name, Call call, int count, const MPI_Request requests[], Matches* matches) {
   Context* context = Context::get();
   if (context == nullptr)
@@ -61,9 +61,9 @@ int check(const char* name, Call call, int count, const MPI_Request requests[], 
       if (const RequestRecord* record = context->requests().find(requests[i])) {
         communicator = record->communicator;
         if (call == Call::kStart && (record->matched() || record->matching()))
-          error = "the request (" + describe(*record) + ") is matched: start it on a queue";
+          error = "the request (" + describe(*record) + ") is matched: start it on a queue (MPIX_Enqueue_start)";
         else if (call == Call::kComplete && record->busy())
-          error = "the request (" + describe(*record) + ") is enqueued: wait for it on its queue";
+          error = "the request (" + describe(*record) + ") is enqueued: wait for it on its queue (MPIX_Enqueue_wait)";
       } else if (const MatchCall* match = MatchCall::find(*context, requests[i])) {
         matches->push_back({i, match->outcome()});
       }
@@ -72,7 +72,7 @@ int check(const char* name, Call call, int count, const MPI_Request requests[], 
   return error.empty() ? MPI_SUCCESS : raise(name, communicator, MPI_ERR_REQUEST, error);
 }
 
-// The requests that the match requests of a call stand for and that are still being matched.
+// The requests of these match requests that are still being matched.
 std::vector<const RequestRecord*> records_of(Context& context, const Matches& matches, const MPI_Request requests[]) {
   const ContextLock lock(context);
   std::vector<const RequestRecord*> records;
@@ -84,8 +84,8 @@ std::vector<const RequestRecord*> records_of(Context& context, const Matches& ma
   return records;
 }
 
-// How many of the match requests are complete. Lets the MPI make progress, which does so where it is asked about a
-// request that is not, and finds no error of it.
+// How many match requests are complete. Asks the MPI about one that is not, so that the MPI
+// makes progress.
 size_t count_complete(const Matches& matches, const MPI_Request requests[]) {
   size_t complete = 0;
   const Match* open = nullptr;
@@ -101,11 +101,12 @@ size_t count_complete(const Matches& matches, const MPI_Request requests[]) {
   return complete;
 }
 
-// How often a call looks at requests that are the MPI's alone.
+// Time between two tests of requests that only the MPI knows.
 constexpr std::chrono::milliseconds kBetweenTests{1};
 
-// A blocking call with a match request in it becomes a loop of its testing form, so that matching goes on. `wait` makes
-// the MPI's own call, `test` the testing form, in the name of the blocking one. Both may invoke an error handler.
+// A blocking call with a match request becomes a loop of its test call, so that matching goes on.
+// `wait` is the MPI's blocking call. `test` is the test call; its errors name the blocking one.
+// Both may invoke an error handler.
 template <typename Wait, typename Test>
 int wait_or_test(const char* name, int count, MPI_Request requests[], Wait wait, Test test) {
   Matches matches;
@@ -141,14 +142,14 @@ int wait_or_test(const char* name, int count, MPI_Request requests[], Wait wait,
   return raise(name, MPI_COMM_WORLD, LANYARD_ERR_STALLED, stall);
 }
 
-// Lets go of the calls whose match requests have been completed.
-void let_go() {
+// Frees the match calls whose match requests have completed.
+void free_completed() {
   Context& context = *Context::get();
   const ContextLock lock(context);
   MatchCall::advance_all(context);
 }
 
-// What the match request at `index` came to, where it has been completed and its match has failed; else null.
+// The outcome of the match request at `index` if it has completed and its match failed; else null.
 const MatchCall::Outcome* failed_at(const Matches& matches, int index) {
   for (const Match& match : matches)
     if (match.index == index && match.outcome->collected && match.outcome->code != MPI_SUCCESS)
@@ -161,11 +162,12 @@ MPI_Comm communicator_of(const MatchCall::Outcome& outcome) {
   return outcome.communicator;
 }
 
-// Ends a call that ended with `code` in the MPI and has completed the request at `index`.
+// Ends a call that has completed the request at `index`. `code` is the MPI's. Returns
+// the call's code.
 int complete_one(int code, const Matches& matches, int index) {
   if (matches.empty())
     return code;
-  let_go();
+  free_completed();
   const MatchCall::Outcome* failed = failed_at(matches, index);
   if (code != MPI_SUCCESS || failed == nullptr)
     return code;
@@ -173,15 +175,15 @@ int complete_one(int code, const Matches& matches, int index) {
   return failed->code;
 }
 
-// The same for one that has completed *done requests: statuses[k] is that of request indices[k], or k where `indices`
-// is null. The MPI fills in the errors of statuses only where it has found one itself.
+// The same for a call that has completed *done requests. statuses[k] belongs to request indices[k],
+// or k if `indices` is null. The MPI sets errors in statuses only if it has found one itself.
 int complete_several(const char* name, int code, const Matches& matches, const int* done, const int indices[],
                      MPI_Status* statuses) {
   int error_class = MPI_SUCCESS;
   if (matches.empty() || PMPI_Error_class(code, &error_class) != MPI_SUCCESS ||
       (error_class != MPI_SUCCESS && error_class != MPI_ERR_IN_STATUS))
     return code;
-  let_go();
+  free_completed();
   const auto failed = [&](int k) { return failed_at(matches, indices == nullptr ? k : indices[k]); };
   const MatchCall::Outcome* first = nullptr;
   for (int k = *done; k-- > 0;)
@@ -200,7 +202,7 @@ int complete_several(const char* name, int code, const Matches& matches, const i
              : raise(name, communicator_of(*first), MPI_ERR_IN_STATUS, "a match failed: see the statuses");
 }
 
-// ---- The calls where are_plain() does not know
+// ---- The calls if are_plain() is false
 
 [[gnu::noinline]] int start(int count, MPI_Request requests[], bool single) {
   Matches matches;
@@ -296,7 +298,7 @@ int lanyard_watches_any(void) { return watched.empty() ? 0 : 1; }
 
 int lanyard_watches(MPI_Request request) { return are_plain(1, &request) ? 0 : 1; }
 
-// `watched_call` has the call where one of the requests, which are_plain() is asked about, may not be the MPI's alone.
+// The MPI gets the call if are_plain() is true for `requests`, else `watched_call`.
 #define LANYARD_HOST_CALL(name, parameters, call, requests, watched_call) \
   int name parameters { return are_plain requests ? P##name call : watched_call; }
 

@@ -14,7 +14,7 @@ using lanyard::api::raise;
 
 namespace {
 
-// What the stream stands at, where it has a queue.
+// The state of the stream, if it has a queue.
 std::string describe(Context& context, const lanyard_host_stream& stream)
     LANYARD_REQUIRES(lanyard::api::context_locked) {
   for (const auto& queue : context.queues())
@@ -55,8 +55,8 @@ int Lanyard_Host_stream_synchronize(Lanyard_Host_stream stream) {
     return invalid("MPIX_Host_stream_synchronize");
   if (lanyard::gpu::HostStream::inside_kernel())
     return raise("MPIX_Host_stream_synchronize", MPI_COMM_WORLD, LANYARD_ERR_BUSY,
-                 "called by a kernel of a host stream, which nothing may wait in");
-  std::optional<BlockingCall> call;  // while there is somebody who could be told
+                 "called by a kernel of a host stream, which must not wait for a stream");
+  std::optional<BlockingCall> call;  // for warnings, while MPI is initialised
   if (Context* context = Context::get(); context != nullptr && context->nic_status().ok())
     call.emplace(*context, BlockingCall::Subject{.name = "MPIX_Host_stream_synchronize",
                                                  .extra = [=]() LANYARD_REQUIRES(lanyard::api::context_locked) {
@@ -73,7 +73,7 @@ int Lanyard_Host_stream_free(Lanyard_Host_stream* stream) {
     return invalid("MPIX_Host_stream_free");
   if ((*stream)->has_queue.load())
     return raise("MPIX_Host_stream_free", MPI_COMM_WORLD, LANYARD_ERR_BUSY,
-                 "the host stream has a queue: free that first");
+                 "the host stream has a queue: free the queue first");
   const int code = Lanyard_Host_stream_synchronize(*stream);
   if (code != MPI_SUCCESS)
     return code;

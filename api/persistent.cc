@@ -1,4 +1,4 @@
-// The persistent point-to-point requests of MPI: created by the MPI, remembered by Lanyard.
+// Persistent point-to-point requests: the MPI creates them, and Lanyard records their arguments.
 
 #include <mpi.h>
 #include <sched.h>
@@ -35,7 +35,7 @@ int remember(int code, const RequestArguments& arguments, const MPI_Request* req
 }
 
 #if MPI_VERSION >= 4
-// Partitioned requests cannot be matched: remembered, so that a matching call which is given one says what it is.
+// Records a partitioned request, which cannot be matched, so that a matching call can say why.
 int remember_partitioned(int code, MPI_Comm communicator, const MPI_Request* request, const char* name) {
   Context* context = Context::get();
   if (code != MPI_SUCCESS || context == nullptr)
@@ -43,15 +43,15 @@ int remember_partitioned(int code, MPI_Comm communicator, const MPI_Request* req
   const ContextLock lock(*context);
   RequestRecord& record = context->requests().insert(*request);
   record.communicator = *context->communicators().of_request(communicator).ref;
-  record.refuse(MPI_ERR_UNSUPPORTED_OPERATION, std::string("a request of ") + name +
-                                                   " cannot be matched: partitioned communication is the MPI's alone");
+  record.refuse(MPI_ERR_UNSUPPORTED_OPERATION,
+                std::string("a request of ") + name + " cannot be matched: Lanyard has no partitioned communication");
   return code;
 }
 #endif
 
-// So that nothing that the peers match after they have heard of this rank by other ways meets the match that was
-// withdrawn. For so long in all, however many of them do not listen.
-void wait_until_told(Context& context, std::set<uint32_t> peers) {
+// Blocks until the peers have received the withdrawals of offers, for at most kLongest. Then a peer
+// that hears from this rank in another way cannot match a withdrawn offer any more.
+void wait_until_delivered(Context& context, std::set<uint32_t> peers) {
   constexpr std::chrono::seconds kLongest{1};
   const auto begin = std::chrono::steady_clock::now();
   while (!peers.empty() && std::chrono::steady_clock::now() - begin < kLongest) {
@@ -67,9 +67,8 @@ void wait_until_told(Context& context, std::set<uint32_t> peers) {
   }
 }
 
-// All of them or none: what is asked of each before the first is freed stays so while the lock is held, and of what is
-// not matched there is nothing to ask. Those that are being matched, by a call that has given up, are withdrawn from
-// `withdrawn`.
+// Frees all parts or none: it checks all before it frees the first. Parts that are still being
+// matched are withdrawn; `withdrawn` gets the peers of their offers.
 lanyard::Status free_parts(Context& context, RequestRecord& record, std::set<uint32_t>& withdrawn)
     LANYARD_REQUIRES(lanyard::api::context_locked) {
   const std::vector<RequestRecord*> parts = lanyard::api::parts_of({&record});
@@ -107,7 +106,7 @@ bool forget_unmatched(Context& context, MPI_Request request) {
     return PMPI_Request_free(request);
   MPI_Comm communicator = MPI_COMM_WORLD;
   lanyard::Status status;
-  std::set<uint32_t> withdrawn;  // whom offers were made to
+  std::set<uint32_t> withdrawn;  // the peers of withdrawn offers
   {
     const ContextLock lock(*context);
     lanyard::api::MatchCall::advance_all(*context);
@@ -121,14 +120,14 @@ bool forget_unmatched(Context& context, MPI_Request request) {
     if (record != nullptr) {
       communicator = record->communicator;
       if (record->in_imatch)
-        status = {lanyard::Code::kInvalidState, "the request is being matched"};
+        status = {lanyard::Code::kInvalidState, "the request is being matched: complete the match first"};
       else
         status = free_parts(*context, *record, withdrawn);
       if (status.ok())
         context->requests().erase(*request);
     }
   }
-  wait_until_told(*context, std::move(withdrawn));
+  wait_until_delivered(*context, std::move(withdrawn));
   return status.ok() ? PMPI_Request_free(request)
                      : raise("MPI_Request_free", communicator, MPI_ERR_REQUEST, status.message());
 }
@@ -137,7 +136,7 @@ bool forget_unmatched(Context& context, MPI_Request request) {
 
 extern "C" {
 
-// A regular send waits for the receiver's clear-to-send, so it is synchronous as it stands.
+// A regular send is already synchronous: it waits for the receiver's clear-to-send.
 #define LANYARD_REQUEST_INIT(name, kind, buffer_type, count_type)                                                 \
   int name(buffer_type buffer, count_type count, MPI_Datatype datatype, int peer, int tag, MPI_Comm communicator, \
            MPI_Request* request) {                                                                                \

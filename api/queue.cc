@@ -126,7 +126,7 @@ Refusal take_host_stream(Context& context, lanyard_queue& queue, void* address) 
   if (!context.nic_status().ok())
     return {LANYARD_ERR_NIC, context.nic_status().message()};
   if (stream->has_queue.exchange(true))
-    return {LANYARD_ERR_BUSY, "the stream already has a queue"};
+    return {LANYARD_ERR_BUSY, "the stream has a queue already"};
   stream->stream.set_helper(&context.helper());
   queue.host_stream = stream;
   return {};
@@ -147,7 +147,7 @@ Refusal take_device_stream(Context& context, lanyard_queue& queue, Lanyard_Queue
     const ContextLock lock(context);
     for (const auto& other : context.queues())
       if (other->device_stream != nullptr && other->device_handle == queue.device_handle)
-        return {LANYARD_ERR_BUSY, "the stream already has a queue"};
+        return {LANYARD_ERR_BUSY, "the stream has a queue already"};
   }
   Result<std::unique_ptr<gpu::Stream>> stream = context.gpus()->make_stream(queue.device_handle);
   if (!stream.ok())

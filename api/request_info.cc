@@ -1,4 +1,4 @@
-// Hints on persistent requests, and what is in force: Lanyard_Request_set_info, Lanyard_Request_get_info.
+// Hints on persistent requests: Lanyard_Request_set_info, Lanyard_Request_get_info.
 #include <mpi.h>
 
 #include <optional>
@@ -21,7 +21,7 @@ constexpr const char* kSet = "lanyard_exchange_set";
 constexpr const char* kRoute = "lanyard_route";
 constexpr const char* kNone = "none";
 
-// Why the hint that a request was given is not in force; nothing where it is.
+// Why a given exchange hint is not in force; nothing if it is.
 std::optional<std::string> why_no_exchange(const RequestRecord& record) {
   const core::Exchange* exchange = record.core != nullptr ? record.core->exchange : nullptr;
   if (exchange == nullptr)
@@ -38,21 +38,21 @@ bool has_two_sets(const RequestRecord& record) {
   return record.core->exchange != nullptr && record.core->exchange->other != nullptr;
 }
 
-// Why clear-to-sends go with the request though it was to be of one of two sets; nothing where none do. Requires that
-// there is nothing against its exchange.
+// Why the request uses clear-to-sends although it has a set hint; nothing if it does not. Requires
+// that why_no_exchange() is nothing.
 std::optional<std::string> why_not_implied(const RequestRecord& record) {
   if (!record.set_obstacle.empty())
     return record.set_obstacle;
   if (std::string why = core::why_not_implied(*record.core); !why.empty())
     return why;
   if (!has_two_sets(record))
-    return "no request of the exchange has a peer whose side makes them unneeded";
+    return "every pair of the exchange needs its clear-to-sends";
   return std::nullopt;
 }
 
 using Facts = std::vector<std::pair<const char*, std::string>>;
 
-// Of a collective: its members'.
+// The facts of Lanyard_Request_get_info; for a collective those of its members.
 Facts facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked) {
   const bool single = record.collective == nullptr;
   const RequestRecord& first = single ? record : *record.collective->members.front();
@@ -61,7 +61,7 @@ Facts facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(c
   Facts facts = {{kRoute, by_lane ? "lane" : matched ? "card" : "mpi"}};
   if (context.nic_status().ok() && !(single && by_lane))
     facts.emplace_back("lanyard_strategy", core::strategy_name(context.endpoint().options().strategy));
-  // Of a receive the match tells.
+  // For a receive, only the match tells.
   if (single && (matched || record.transfer.direction == core::Direction::kSend))
     facts.emplace_back("lanyard_ready", (matched ? record.core->ready : record.transfer.ready) ? "yes" : "no");
   if (matched) {
@@ -89,13 +89,12 @@ Facts facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(c
   return facts;
 }
 
-// What an info says of them; "" is "none".
+// The hints of an info object; "" stands for none.
 struct Hints {
   std::optional<std::string> name, set, route;
 };
 
-// Sets the hints of a request whose match has not begun. Of a collective's messages "none" makes single requests, the
-// same at every start.
+// Sets hints before the match. For a collective the name "none" makes single requests of one set.
 void set_hints(RequestRecord& record, const Hints& hints) {
   if (hints.route)
     for_each_part(record, [&](RequestRecord& part) {
@@ -117,20 +116,20 @@ void set_hints(RequestRecord& record, const Hints& hints) {
   }
 }
 
-// Why the hints of a request cannot be set, or "".
+// Why hints cannot be set any more, or "".
 std::string why_too_late(const RequestRecord& record) {
   if (record.matched())
-    return "the request (" + describe(record) + ") is matched already: hints come before the match";
+    return "the request (" + describe(record) + ") is matched already: set hints before the match";
   if (record.in_imatch || record.matching())
-    return "the request (" + describe(record) + ") is being matched: hints come before the match";
+    return "the request (" + describe(record) + ") is being matched: set hints before the match";
   if (record.collective != nullptr && record.collective->members.front()->core != nullptr)
-    return "the request (" + describe(record) + ") was given to a matching function before: hints come before that";
+    return "the request (" + describe(record) + ") was given to a matching function: set hints before that";
   if (record.core != nullptr && record.core->exchange != nullptr)
-    return "the request (" + record.core->describe() + ") is a member of an exchange, until it is freed";
+    return "the request (" + record.core->describe() + ") is a member of an exchange until it is freed";
   return "";
 }
 
-// The value of a hint; nothing where the info lacks it.
+// Reads a hint; sets nothing if the info lacks it.
 int value_of(MPI_Info info, const char* key, std::optional<std::string>& value) {
   std::vector<char> text(MPI_MAX_INFO_VAL + 1);
   int found = 0;
@@ -160,10 +159,10 @@ int Lanyard_Request_set_info(MPI_Request request, MPI_Info info) {
       return code;
   if (hints.set && !hints.set->empty() && *hints.set != "0" && *hints.set != "1")
     return raise("MPIX_Request_set_info", MPI_COMM_WORLD, MPI_ERR_INFO_VALUE,
-                 std::string(kSet) + " is 0, 1 or none, not " + *hints.set);
+                 std::string(kSet) + " must be 0, 1 or none, not " + *hints.set);
   if (hints.route && !hints.route->empty() && *hints.route != "card")
     return raise("MPIX_Request_set_info", MPI_COMM_WORLD, MPI_ERR_INFO_VALUE,
-                 std::string(kRoute) + " is card or none, not " + *hints.route);
+                 std::string(kRoute) + " must be card or none, not " + *hints.route);
   MPI_Comm communicator = MPI_COMM_WORLD;
   std::string obstacle = "not a persistent point-to-point request, nor a collective that can be matched";
   {

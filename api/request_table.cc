@@ -19,13 +19,13 @@ int core_peer(int peer) {
   return peer == MPI_ANY_SOURCE ? core::kAnySource : peer;
 }
 
-// Of a communicator without a name.
+// For a communicator without a name.
 const char* why_not_followed(MPI_Comm communicator) {
   int inter = 0;
   PMPI_Comm_test_inter(communicator, &inter);
   return inter ? "requests of an inter-communicator cannot be matched"
-               : "Lanyard follows communicators made from MPI_COMM_WORLD or MPI_COMM_SELF, not this one "
-                 "(of MPI_Intercomm_merge, MPI_Comm_spawn, MPI_Comm_accept, or a session)";
+               : "Lanyard supports only communicators made from MPI_COMM_WORLD or MPI_COMM_SELF "
+                 "(not by MPI_Intercomm_merge, MPI_Comm_spawn, MPI_Comm_accept, or a session)";
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ void resolve(Context& context, const RequestArguments& arguments, RequestRecord&
   const Result<Elements> elements = elements_of(arguments.datatype, static_cast<uint64_t>(arguments.count));
   if (elements.ok()) {
     transfer.bytes = elements.value().bytes;
-    // From MPI_BOTTOM an offset is an address.
+    // The buffer may be MPI_BOTTOM, so this adds integers.
     transfer.buffer = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(arguments.buffer) +
                                               static_cast<uintptr_t>(elements.value().offset));
     record.layout = elements.value().layout;
@@ -51,7 +51,7 @@ void resolve(Context& context, const RequestArguments& arguments, RequestRecord&
   if (arguments.kind == LANYARD_BUFFERED_SEND)
     return record.refuse(MPI_ERR_UNSUPPORTED_OPERATION, "buffered sends cannot be matched");
   if (transfer.peer == core::kNobody)
-    return;  // nothing moves, whatever its type and communicator
+    return;  // no transfer: any datatype and communicator will do
   if (!elements.ok())
     return record.refuse(MPI_ERR_UNSUPPORTED_OPERATION, elements.status().message());
   if (name.id == 0)

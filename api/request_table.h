@@ -1,4 +1,4 @@
-// RequestTable: what Lanyard knows of each persistent request, found by the MPI's own handle.
+// RequestTable: Lanyard's record of each persistent request, by the MPI's handle.
 #ifndef LANYARD_API_REQUEST_TABLE_H_
 #define LANYARD_API_REQUEST_TABLE_H_
 
@@ -18,7 +18,7 @@ namespace lanyard::api {
 
 struct Collective;
 
-// What a persistent request was made with, as the program gave it.
+// The arguments of a persistent request's MPI_*_init.
 struct RequestArguments {
   lanyard_request_kind kind;
   int peer;
@@ -29,28 +29,29 @@ struct RequestArguments {
   MPI_Comm communicator;
 };
 
-// A request as its MPI_*_init made it, and the core's request from the first matching on.
+// A request as its MPI_*_init made it. From its first match on, with the core's request.
 struct RequestRecord {
   CommunicatorRef communicator;  // for its error handler
   core::Transfer transfer;
-  std::shared_ptr<const gpu::Layout> layout;  // of the buffer, where it has gaps
-  int unusable_class = MPI_SUCCESS;           // why it cannot be matched, if so
+  std::shared_ptr<const gpu::Layout> layout;  // of a buffer with gaps, else null
+  int unusable_class = MPI_SUCCESS;           // else it cannot be matched; see `unusable`
   std::string unusable;
-  std::string exchange;           // the hint: with which others it is to be merged; empty: with none
-  std::string exchange_obstacle;  // why a matching call could not
-  std::string exchange_set;       // likewise: to which of two sets it belongs, "0" or "1"; empty: there is one
-  std::string set_obstacle;       // why a matching call could not
+  std::string exchange;           // hint: the name of its exchange, or empty
+  std::string exchange_obstacle;  // why a matching call did not apply the hint
+  std::string exchange_set;       // hint: "0" or "1", or empty
+  std::string set_obstacle;       // why a matching call did not apply the hint
 
   core::Request* core = nullptr;
-  std::shared_ptr<Collective> collective;  // of a persistent collective, in place of `transfer` and `core`
-  // Fills in `collective`, which has a part for each message, once somebody looks for the request: most collectives of
-  // a program that has Lanyard linked are never given to it.
+  std::shared_ptr<Collective> collective;  // for a collective: replaces `transfer` and `core`
+  // Fills `collective`, at the first find(). Many programs never pass their collectives to Lanyard,
+  // and the members take memory.
   std::function<void(RequestRecord&)> make_collective;
-  MPI_Comm collective_over = MPI_COMM_NULL;  // may not be freed before that
-  bool gave_up = false;                      // a blocking call stopped waiting for its match, and may be repeated
-  bool in_imatch = false;                    // a match request is out for it, or a blocking call matches it
-  bool is_watched = false;                   // among the WatchedHandles
-  bool in_call = false;                      // scratch: seen in the call being checked
+  MPI_Comm collective_over = MPI_COMM_NULL;  // needed by make_collective
+
+  bool gave_up = false;     // a blocking call stopped waiting for its match, and may be repeated
+  bool in_imatch = false;   // it has a match request, or a blocking call is matching it
+  bool is_watched = false;  // its handle is in `watched`
+  bool in_call = false;     // scratch: seen in the call that is being checked
 
   bool matched() const {
     return collective == nullptr ? core != nullptr && core->matched() : is_each_member(&RequestRecord::matched);
@@ -59,7 +60,7 @@ struct RequestRecord {
     return collective == nullptr ? core != nullptr && core->state == core::Request::State::kMatching
                                  : is_any_member(&RequestRecord::matching);
   }
-  // Enqueued and not known to have completed: host calls on it are refused.
+  // A start has no wait, or has not completed: host calls on the request fail.
   bool busy() const {
     return collective == nullptr ? matched() && (core->needs_wait() || !core->complete())
                                  : is_any_member(&RequestRecord::busy);
@@ -75,29 +76,29 @@ struct RequestRecord {
   bool is_any_member(bool (RequestRecord::*is)() const) const;
 };
 
-// What the arguments come to, in an empty record; or why the request cannot be matched. Asks the MPI, so neither the
-// datatype nor the communicator may have been freed.
+// Fills an empty record from the arguments, or stores why the request cannot be matched. Calls the
+// MPI: datatype and communicator must not be freed yet.
 void resolve(Context& context, const RequestArguments& arguments, RequestRecord& record)
     LANYARD_REQUIRES(context_locked);
 
 class RequestTable {
  public:
-  // Null for a request that has no record. The record is valid until it is erased, and empty from then on.
+  // Null for a request without a record. The record is valid until it is erased, and then empty.
   RequestRecord* find(MPI_Request handle);
-  // An empty record for this handle, in place of one that the MPI has used before.
+  // An empty record for this handle. Replaces the record of a freed request with the same handle.
   RequestRecord& insert(MPI_Request handle);
   void erase(MPI_Request handle);
-  // Erases it unless it was given to a matching function; returns whether it was not.
+  // Erases the record and returns true, unless the request was passed to a matching function.
   bool erase_unwatched(MPI_Request handle);
-  // Before a communicator is freed: makes the collectives that will ask the MPI about it.
+  // Call it before a communicator is freed: fills records of collectives that need it.
   void make_collectives_of(MPI_Comm communicator);
-  // From now on MPI's own calls on it are looked at. Requires a record.
+  // From now on MPI's own calls on the request are checked. Requires a record.
   void watch(MPI_Request handle);
 
  private:
   using Records = std::unordered_map<MPI_Request, RequestRecord>;
   Records records_;
-  std::vector<Records::node_type> erased_;  // empty and kept: another thread's call may look at them yet
+  std::vector<Records::node_type> erased_;  // kept: a call of another thread may still read them
 };
 
 }  // namespace lanyard::api

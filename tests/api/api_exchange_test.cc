@@ -44,7 +44,7 @@ TEST_F(Exchanges, ARouteIsTheCardOrAny) {
   EXPECT_TRUE(ok(hint(*pair.at(0), "card", "lanyard_route")));
   EXPECT_TRUE(ok(hint(*pair.at(1), "none", "lanyard_route")));
   refused([&] { return hint(*pair.at(0), "lane", "lanyard_route"); }, MPI_ERR_INFO_VALUE,
-          {"lanyard_route is card or none, not lane"});
+          {"lanyard_route must be card or none, not lane"});
   pair.match();
   EXPECT_EQ(facts_of(*pair.at(0))["lanyard_route"], "card");
   verify_pair(pair);
