@@ -1,7 +1,7 @@
-/* Persistent collectives: Lanyard_Barrier_init and its like of the module lanyard_f08, and the MPI's own routines that
- * would pass Lanyard by. All processes must count the same collectives of a communicator (api/communicators.h),
- * whatever language and binding each of them uses: so every routine goes to the function of C, which Lanyard follows.
- */
+/* Persistent collectives: Lanyard_Barrier_init and its like of the module lanyard_f08, and the
+ * MPI's own routines that would bypass Lanyard. All processes must count the same collectives of a
+ * communicator (api/communicators.h), in any language and binding. So every routine calls Lanyard's
+ * function of C. */
 
 #include <stdlib.h>
 
@@ -11,17 +11,17 @@
 
 typedef const MPI_Fint* f_in;
 
-/* C's constants, for a module that knows Fortran's. */
+/* C's constants, for the module, which has only Fortran's. */
 void* lanyard_f_in_place(void) { return MPI_IN_PLACE; }
 void* lanyard_f_bottom(void) { return MPI_BOTTOM; }
 
-/* A buffer with gaps, of which a collective has no address to remember. */
+/* The error for a buffer with gaps: a collective needs the address of the program's own buffer. */
 int lanyard_f_refuse_section(f_in communicator) {
   PMPI_Comm_call_errhandler(PMPI_Comm_f2c(*communicator), MPI_ERR_BUFFER);
   return MPI_ERR_BUFFER;
 }
 
-/* Gives the request of a call that has made one. */
+/* Passes on the code of a call, and its new request if it succeeded. */
 static int made(int code, const MPI_Request* request, MPI_Fint* f_request) {
   if (code == MPI_SUCCESS)
     *f_request = PMPI_Request_c2f(*request);
@@ -84,8 +84,8 @@ int lanyard_f_neighbor_alltoallv_init(void* from, f_in from_counts, f_in from_di
               &r, request);
 }
 
-/* How many blocks the buffers of a neighbour collective have: none without a topology, of which the call itself will
- * complain. */
+/* The number of blocks in the buffers of a neighbour collective. 0 without a topology; the call
+ * itself then reports the error. */
 static int count_neighbours(MPI_Comm communicator, int* sources, int* destinations) {
   int topology = MPI_UNDEFINED, rank = 0, weighted = 0;
   *sources = *destinations = 0;
@@ -130,18 +130,18 @@ int lanyard_f_neighbor_alltoallw_init(void* from, f_in from_counts, const MPI_Ai
   return code;
 }
 
-/* ---- The MPI's own routines that pass MPI's functions of C by */
+/* ---- The MPI's own routines that bypass MPI's functions of C */
 
 #ifdef OPEN_MPI
 
-/* Those of the modules mpi_ext and mpi_f08_ext, and of mpif-ext.h: buffers come by address in all of them. */
+/* Of the modules mpi_ext and mpi_f08_ext, and of mpif-ext.h. All pass buffers by address. */
 extern int mpi_fortran_bottom_, mpi_fortran_in_place_;
 
 static void* buffer_of(void* buffer) {
   return buffer == &mpi_fortran_in_place_ ? MPI_IN_PLACE : buffer == &mpi_fortran_bottom_ ? MPI_BOTTOM : buffer;
 }
 
-/* `error` is optional in mpi_f08_ext. */
+/* In mpi_f08_ext `error` is optional. */
 #define EXTENSION(name, PARAMETERS, ...)            \
   void mpix_##name##_ PARAMETERS;                   \
   void mpix_##name##_f08_ PARAMETERS;               \
@@ -187,7 +187,8 @@ EXTENSION(neighbor_alltoallw_init,
 
 #elif MPI_VERSION >= 4
 
-/* Those with buffers go to MPI_Bcast_init and so on; this one of mpi_f08 goes to PMPI_Barrier_init. */
+/* Routines of mpi_f08 with buffers call MPI_Bcast_init and so on, but this one
+ * PMPI_Barrier_init. */
 LANYARD_F_ROUTINE(barrier_init, (f_ref communicator, f_ref info, f_ref request, f_ref error),
                   (communicator, info, request, error)) {
   (void)actual;

@@ -1,9 +1,9 @@
-/* The constructors of communicators (see api/communicators.h), and what ends them. */
+/* Constructors and destructors of communicators (see api/communicators.h). */
 
 #include "api/followed_calls.h"
 #include "api/fortran/routine.h"
 
-/* The parent is read first: careless programs pass one variable for it and for the child. */
+/* Reads the parent first: a program may pass the same variable as parent and child. */
 #define CONSTRUCTOR(name, PARAMETERS, ARGUMENTS)          \
   LANYARD_F_ROUTINE(name, PARAMETERS, ARGUMENTS) {        \
     const MPI_Comm whose = PMPI_Comm_f2c(*parent);        \
@@ -50,7 +50,7 @@ LANYARD_F_ROUTINE(comm_create_group, (f_ref parent, f_ref group, f_ref tag, f_re
     lanyard_follow_group_child(whose, PMPI_Group_f2c(*group), *tag, PMPI_Comm_f2c(*child));
 }
 
-/* Nothing but a handle passes: C's function does all that the MPI's routine does. */
+/* These have only a handle to convert, so they call C's function. */
 #define DESTRUCTOR(name, function)                                                    \
   LANYARD_F_ROUTINE(name, (f_ref communicator, f_ref error), (communicator, error)) { \
     (void)actual;                                                                     \

@@ -1,5 +1,5 @@
-/* The functions of lanyard.h as the module lanyard_f08 calls them, where they take MPI's handles or statuses. Each
- * returns the code of the function whose name it has. */
+/* The functions of lanyard.h that have MPI handles or statuses, for the module lanyard_f08. Each
+ * calls the function of its name and returns its code. */
 
 #include "lanyard/lanyard.h"
 

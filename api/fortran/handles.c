@@ -2,10 +2,11 @@
 
 #include <stdlib.h>
 
-enum { STATUS_INTEGERS = sizeof(MPI_Status) / sizeof(MPI_Fint) }; /* MPI_STATUS_SIZE: both MPIs copy the bytes */
+/* MPI_STATUS_SIZE: both MPIs copy the bytes of a status. */
+enum { STATUS_INTEGERS = sizeof(MPI_Status) / sizeof(MPI_Fint) };
 
 static int is_ignored(const MPI_Fint* status) {
-#ifndef OPEN_MPI /* whose mpi_f08 has the constants of mpif.h */
+#ifndef OPEN_MPI /* Open MPI's mpi_f08 has the constants of mpif.h */
   if (status == (const MPI_Fint*)MPI_F08_STATUS_IGNORE || status == (const MPI_Fint*)MPI_F08_STATUSES_IGNORE)
     return 1;
 #endif
@@ -38,7 +39,7 @@ int lanyard_f_take(lanyard_f_requests* taken, int count, MPI_Fint* requests, int
   }
   for (int i = 0; i < taken->count; ++i)
     taken->requests[i] = PMPI_Request_f2c(requests[i]);
-  /* Calls leave fields alone, MPI_ERROR most often: what was there must come back. */
+  /* A call may leave fields unchanged, usually MPI_ERROR: keep their old values. */
   for (int i = 0; i < taken->status_count; ++i)
     PMPI_Status_f2c(&statuses[i * STATUS_INTEGERS], &taken->statuses[i]);
   return MPI_SUCCESS;
@@ -52,7 +53,7 @@ void lanyard_f_give_back(lanyard_f_requests* taken) {
   release(taken);
 }
 
-/* Compilers differ in what .true. is. The MPI knows, and says it where the answer is yes. */
+/* The value of .true. depends on the compiler: ask the MPI a question with that answer. */
 void pmpi_initialized_(MPI_Fint* flag, MPI_Fint* error);
 
 MPI_Fint lanyard_f_logical(int value) {

@@ -1,5 +1,5 @@
-/* MPI's objects as Fortran has them: requests and statuses in arrays of default integers, logicals of the compiler's
- * own values. Fortran passes everything by address. */
+/* Converts MPI objects of Fortran to C: requests and statuses in arrays of default integers, and
+ * logicals, whose values depend on the compiler. Fortran passes everything by address. */
 #ifndef LANYARD_API_FORTRAN_HANDLES_H_
 #define LANYARD_API_FORTRAN_HANDLES_H_
 
@@ -7,7 +7,7 @@
 
 _Static_assert(sizeof(MPI_Fint) == sizeof(int), "default integers of Fortran must be C's int");
 
-/* The requests of a call, and its statuses, while C has them. */
+/* The requests and statuses of a call, converted to C. */
 enum { LANYARD_F_FEW = 8 };
 typedef struct lanyard_f_requests {
   int count;
@@ -20,13 +20,14 @@ typedef struct lanyard_f_requests {
   MPI_Status few_statuses[LANYARD_F_FEW];
 } lanyard_f_requests;
 
-/* Numbers below zero count as none, `statuses` may be one of Fortran's constants to ignore them. Returns MPI_SUCCESS;
- * MPI_ERR_NO_MEM, of which MPI_COMM_WORLD's error handler has been told: there is nothing to give back then. */
+/* Converts requests and statuses to C. A negative count is taken as 0. `statuses` may be one of
+ * Fortran's constants that ignore statuses. Returns MPI_SUCCESS. Or MPI_ERR_NO_MEM: then it has
+ * invoked the error handler of MPI_COMM_WORLD, and `taken` needs no lanyard_f_give_back. */
 int lanyard_f_take(lanyard_f_requests* taken, int count, MPI_Fint* requests, int status_count, MPI_Fint* statuses);
-/* Gives back what the call has made of them. */
+/* Converts requests and statuses back to Fortran, and frees the memory of `taken`. */
 void lanyard_f_give_back(lanyard_f_requests* taken);
 
-/* .true. or .false. Requires that MPI has been initialised. */
+/* .true. or .false. Requires that MPI is initialised. */
 MPI_Fint lanyard_f_logical(int value);
 
 #endif /* LANYARD_API_FORTRAN_HANDLES_H_ */

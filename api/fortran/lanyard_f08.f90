@@ -1,18 +1,22 @@
-! Lanyard for Fortran 2008 with TS 29113: lanyard.h (which says what each call does, blocks on, and may fail with) with
-! the types of mpi_f08. One source for every MPI: compile it with the mpifort that compiles the program.
+! Lanyard for Fortran 2008 with TS 29113: the calls of lanyard.h with the types of mpi_f08. See
+! lanyard.h for what each call does, blocks on and may fail with. One source for every MPI: compile
+! it with the mpifort that compiles the program.
 !
-! Programs use the module lanyard_f08, the last one here. It has each name twice, as lanyard.h has: with Lanyard_ and
-! with MPIX_. Take those with Lanyard_ by `only:` where another module has the MPIX_ names.
+! Programs use the module lanyard_f08, the last one in this file. It has each name twice,
+! with Lanyard_ and with MPIX_. If another module has the MPIX_ names, import the
+! Lanyard_ names by `only:`.
 !
-! Arguments have the names that they have in C. The last one of each subroutine is `ierror`, optional as in mpi_f08.
-! What a call makes (a handle, a flag) is intent(inout), where mpi_f08 has intent(out): a call that fails has changed
-! nothing, and intent(out) would already have made a handle null.
+! Arguments have the same names as in C. The last argument of each subroutine is `ierror`, optional
+! as in mpi_f08. Results (a handle, a flag) are intent(inout), where mpi_f08 has intent(out): a call
+! that fails must change nothing, and intent(out) would already make a handle null.
 !
-! Buffers of persistent requests have the attribute ASYNCHRONOUS (or VOLATILE, or are modules' or targets) while a queue
-! may start them: the compiler does not see who reads and writes them. A program whose requests are integers, by
-! `use mpi` or mpif.h, passes variables of the type of mpi_f08 whose component MPI_VAL is the integer.
+! The compiler does not see that a queue reads and writes buffers. So give a buffer of a persistent
+! request the attribute ASYNCHRONOUS or VOLATILE, or make it a module variable or a target, while a
+! queue may start the request. A program with integer requests, by `use mpi` or mpif.h, passes
+! variables of the type of mpi_f08 whose component MPI_VAL is the integer.
 !
-! Buffers of collectives are contiguous, or MPI_ERR_BUFFER; or MPI_IN_PLACE or MPI_BOTTOM of mpi_f08.
+! Buffers of collectives must be contiguous (else MPI_ERR_BUFFER), or MPI_IN_PLACE or
+! MPI_BOTTOM of mpi_f08.
 module lanyard_f08_own
   use, intrinsic :: iso_c_binding, only: c_funloc, c_funptr, c_int, c_loc, c_null_ptr, c_associated, c_ptr
   use mpi_f08, only: MPI_ADDRESS_KIND, MPI_BOTTOM, MPI_Comm, MPI_Datatype, MPI_IN_PLACE, MPI_Info, MPI_Op, &
@@ -33,7 +37,7 @@ module lanyard_f08_own
   integer, parameter, public :: LANYARD_QUEUE_CUDA = 2  ! on the address of a cudaStream_t
   integer, parameter, public :: LANYARD_QUEUE_HIP = 3   ! on the address of a hipStream_t
 
-  ! What Lanyard_Error_class_of takes. LANYARD_ERR_QUEUE() and its like are shorter.
+  ! Arguments of Lanyard_Error_class_of. LANYARD_ERR_QUEUE() and its like are shorter.
   integer, parameter, public :: LANYARD_ERROR_QUEUE = 0
   integer, parameter, public :: LANYARD_ERROR_BUSY = 1
   integer, parameter, public :: LANYARD_ERROR_NO_ENTRIES = 2
@@ -326,7 +330,7 @@ contains
     other_queue = .not. is_same(a%handle, b%handle)
   end function
 
-  ! c_associated is false of two null addresses.
+  ! True also for two null addresses, unlike c_associated.
   pure logical function is_same(a, b)
     type(c_ptr), intent(in) :: a, b
     if (c_associated(a)) then
@@ -435,7 +439,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  ! As C's MPI knows the buffer.
+  ! The address of the buffer for C; MPI_IN_PLACE and MPI_BOTTOM become C's constants.
   function address_of(buffer) result(address)
     type(*), dimension(..), target, intent(in), asynchronous :: buffer
     type(c_ptr) :: address
@@ -612,7 +616,7 @@ contains
     if (present(ierror)) ierror = code
   end subroutine
 
-  ! MPI_STATUS_IGNORE is not to be written to, so statuses have no intent.
+  ! Statuses have no intent: MPI_STATUS_IGNORE must not be written to.
   subroutine Lanyard_Match(request, status, ierror)
     type(MPI_Request), intent(inout) :: request
     type(MPI_Status) :: status
@@ -731,7 +735,7 @@ contains
 
 end module lanyard_f08_own
 
-! What programs use.
+! The module for programs.
 module lanyard_f08
   use lanyard_f08_own, only: &
     operator(==), operator(/=), &

@@ -1,4 +1,5 @@
-/* MPI's calls on requests, and on error codes. The MPI has them where none of their requests concerns Lanyard. */
+/* MPI's calls on requests and error codes. If no request concerns Lanyard, the MPI
+ * gets the call. */
 
 #include "api/followed_calls.h"
 #include "api/fortran/handles.h"
@@ -13,7 +14,7 @@ static int are_plain(int count, const MPI_Fint* requests) {
   return 1;
 }
 
-/* The calls share this shape: the MPI's own routine, or a statement of C on C's own requests and statuses, `taken`. */
+/* A call: the MPI's own routine, or a C statement on `taken`, the requests and statuses in C. */
 #define CALL(count, requests, status_count, statuses, ARGUMENTS, statement)                                 \
   do {                                                                                                      \
     lanyard_f_requests taken;                                                                               \
@@ -25,7 +26,7 @@ static int are_plain(int count, const MPI_Fint* requests) {
     }                                                                                                       \
   } while (0)
 
-/* Places in arrays begin with one in Fortran. */
+/* Fortran's arrays begin at index 1. */
 static void count_from_one(MPI_Fint* index) {
   if (*index != MPI_UNDEFINED)
     ++*index;
@@ -36,7 +37,7 @@ static void count_all_from_one(int count, MPI_Fint indices[]) {
     ++indices[i];
 }
 
-/* After a call on several requests. */
+/* True if a call on several requests has completed some of them. */
 static int some_are_done(int code) {
   int error_class = MPI_ERR_OTHER;
   return code == MPI_SUCCESS ||
@@ -129,7 +130,7 @@ LANYARD_F_ROUTINE(request_get_status, (f_ref request, f_ref flag, f_ref status, 
   });
 }
 
-/* These pass nothing but integers: C's functions do all that the MPI's routines do. */
+/* These have only integers to convert, so they call C's functions. */
 
 LANYARD_F_ROUTINE(request_free, (f_ref request, f_ref error), (request, error)) {
   (void)actual;

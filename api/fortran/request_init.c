@@ -1,4 +1,4 @@
-/* The beginning of everything, and of persistent requests. */
+/* MPI_Init, and constructors of persistent requests. */
 
 #include "api/followed_calls.h"
 #include "api/fortran/routine.h"
@@ -17,7 +17,7 @@ LANYARD_F_ROUTINE(init_thread, (f_ref required, f_ref provided, f_ref error), (r
 
 #ifdef OPEN_MPI
 
-/* Fortran's MPI_BOTTOM: a variable of this MPI's, in all its bindings. */
+/* Fortran's MPI_BOTTOM: a variable of Open MPI, in all its bindings. */
 extern int mpi_fortran_bottom_;
 
 static const void* buffer_of(const void* buffer) { return buffer == &mpi_fortran_bottom_ ? MPI_BOTTOM : buffer; }

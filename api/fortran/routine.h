@@ -1,14 +1,14 @@
-/* LANYARD_F_ROUTINE: a routine of MPI's that Fortran programs call, and that stands in front of the MPI's own.
+/* LANYARD_F_ROUTINE: intercepts an MPI routine of Fortran. The MPI's own routines call:
  *
  *                      mpif.h, module mpi                  module mpi_f08
  *   Open MPI           mpi_wait_ -> PMPI_Wait              mpi_wait_f08_ -> PMPI_Wait
  *   MPICH              mpi_wait_ -> MPI_Wait               mpi_wait_f08_ -> PMPI_Wait
  *   MPICH, buffers     mpi_send_init_ -> MPI_Send_init     mpi_send_init_f08ts_ -> MPI_Send_init
  *
- * What goes to an MPI_ function of C is Lanyard's already. For the rest there are these, whose names are those of MPI
- * 4.0 section 19.1.5, so that tools can do what we do. Each lets the MPI's own routine have the call, by its profiling
- * name, with the arguments as they came, wherever Lanyard has no part in it: the MPI's constants, descriptors and
- * logicals are then none of our business. */
+ * Lanyard already intercepts routines that call an MPI_ function of C. This macro is for the
+ * others. The routines have the names of MPI 4.0 section 19.1.5. If a call does not concern
+ * Lanyard, it goes to the MPI's own routine by its profiling name, with unchanged arguments:
+ * Lanyard need not understand the MPI's constants, descriptors and logicals. */
 #ifndef LANYARD_API_FORTRAN_ROUTINE_H_
 #define LANYARD_API_FORTRAN_ROUTINE_H_
 
@@ -19,8 +19,8 @@ typedef MPI_Fint* f_ref; /* Fortran passes by address */
 
 #define LANYARD_F_LIST(...) __VA_ARGS__
 
-/* Open MPI's mpi_f08 passes buffers by address, as mpif.h does: one function serves all bindings. `error` is optional
- * in mpi_f08. */
+/* Open MPI's mpi_f08 passes buffers by address like mpif.h, so one function serves all bindings. In
+ * mpi_f08 `error` is optional. */
 #define LANYARD_F_SYMBOL(name, symbol, actual, PARAMETERS, ARGUMENTS) \
   void actual(LANYARD_F_LIST PARAMETERS);                             \
   void symbol(LANYARD_F_LIST PARAMETERS) {                            \
@@ -39,8 +39,8 @@ typedef MPI_Fint* f_ref; /* Fortran passes by address */
   LANYARD_F_SYMBOL(name, mpi_##name##_f08_, pmpir_##name##_f08_, PARAMETERS, ARGUMENTS)
 #endif
 
-/* Followed by the body of what the routine does, in which `actual` is the MPI's own. PARAMETERS and ARGUMENTS are in
- * parentheses and end with `error`, which is never NULL there. */
+/* Write the body of the routine after the macro. There `actual` is the MPI's own routine, and
+ * `error` is never NULL. PARAMETERS and ARGUMENTS are in parentheses and end with `error`. */
 #define LANYARD_F_ROUTINE(name, PARAMETERS, ARGUMENTS)                         \
   typedef void actual_##name(LANYARD_F_LIST PARAMETERS);                       \
   static void follow_##name(actual_##name* actual, LANYARD_F_LIST PARAMETERS); \
