@@ -63,7 +63,7 @@ int check(const char* name, Call call, int count, const MPI_Request requests[], 
         if (call == Call::kStart && (record->matched() || record->matching()))
           error = "the request (" + describe(*record) + ") is matched: start it on a queue (MPIX_Enqueue_start)";
         else if (call == Call::kComplete && record->busy())
-          error = "the request (" + describe(*record) + ") is enqueued: wait for it on its queue (MPIX_Enqueue_wait)";
+          error = "the request (" + describe(*record) + ") is enqueued: wait for its queue (MPIX_Queue_wait)";
       } else if (const MatchCall* match = MatchCall::find(*context, requests[i])) {
         matches->push_back({i, match->outcome()});
       }

@@ -18,8 +18,8 @@ using Clock = std::chrono::steady_clock;
 // A waiting thread polls for this long before it sleeps between polls.
 constexpr std::chrono::microseconds kSpin{50};
 constexpr std::chrono::milliseconds kSleep{1};
-// Rounds between two yields. Some 10 us if this thread has the processor core to itself, else about
-// 1 us.
+// Rounds between two yields: some 10 us if this thread has the processor core to itself, else less
+// than 1 us.
 constexpr uint64_t kRoundsAlone = 128;
 constexpr uint64_t kRoundsAmongOthers = 8;
 // A longer yield has run another thread.

@@ -98,7 +98,7 @@ class RequestTable {
  private:
   using Records = std::unordered_map<MPI_Request, RequestRecord>;
   Records records_;
-  std::vector<Records::node_type> erased_;  // kept: a call of another thread may still read them
+  std::vector<Records::node_type> erased_;  // empty, but other threads may still read them
 };
 
 }  // namespace lanyard::api

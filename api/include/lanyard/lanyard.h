@@ -123,7 +123,7 @@ int Lanyard_Queue_init(Lanyard_Queue* queue, Lanyard_Queue_type type, void* stre
  *
  * Errors:
  *   LANYARD_ERR_QUEUE: not a queue, or its stream is being captured into a graph.
- *   LANYARD_ERR_BUSY: the wait of a start was never enqueued (the message names the request), a
+ *   LANYARD_ERR_BUSY: the wait of a start was never enqueued; the message names the request. Or a
  *     start of a graph or kernel has not completed, the queue has sets for kernels, or a kernel of
  *     a host stream made the call.
  *   LANYARD_ERR_FAILED, LANYARD_ERR_STALLED: see Lanyard_Queue_wait. The queue still exists;
@@ -330,7 +330,7 @@ int Lanyard_Neighbor_alltoallw_init(const void* sendbuf, const int sendcounts[],
  *   LANYARD_ERR_NO_ENTRIES: the card has no counter or region left. Free requests or queues, and
  *     repeat the call.
  *   LANYARD_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed. The match goes on: repeat the
- *     call, or free the request, which withdraws its offer.
+ *     call, or free the request to withdraw it.
  *   MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a partitioned request, a datatype made by
  *     MPI_Type_create_darray or with too many irregular blocks, an inter-communicator, a
  *     communicator not made from MPI_COMM_WORLD or MPI_COMM_SELF, or memory that the card cannot
@@ -370,10 +370,11 @@ int Lanyard_Is_matched(MPI_Request request, int* flag);
  * four million operations, or the card has no free entry and overflow is off (LANYARD_OVERFLOW).
  * Then the caller makes progress until there is room.
  *
- * Once a request is passed to a matching function, MPI_Start and MPI_Startall give MPI_ERR_REQUEST.
- * So do MPI_Request_free, MPI_Test*, MPI_Wait*, MPI_Cancel and MPI_Request_get_status while the
- * last start has not completed or its wait is not enqueued; Lanyard_Queue_wait waits until it has
- * completed. MPI_Request_free frees at once what the card no longer uses, and the rest later.
+ * Once a request is passed to a matching function, MPI_Start and MPI_Startall give
+ * MPI_ERR_REQUEST. So do MPI_Request_free, MPI_Test*, MPI_Wait*, MPI_Cancel and
+ * MPI_Request_get_status while the last start has not completed or its wait is not enqueued.
+ * Lanyard_Queue_wait waits until it has completed. If the card still uses resources of a request,
+ * MPI_Request_free returns at once and frees them later.
  *
  * If the queue's stream is being captured into a CUDA or HIP graph, every launch of the graph makes
  * the enqueued starts and waits. The capture must contain a wait after each start. From then on the
@@ -444,7 +445,7 @@ int Lanyard_Enqueue_waitall(Lanyard_Queue queue, int count, MPI_Request requests
  *
  * Errors:
  *   MPI_ERR_REQUEST: a request is not matched, its last start was not waited for or has not
- *     completed, it belongs to a set or a graph, or is named twice in the call; or the stream is
+ *     completed, it belongs to a set or a graph, or is named twice in the call. Or the stream is
  *     being captured.
  *   MPI_ERR_ARG: not a set of this queue.
  *   LANYARD_ERR_QUEUE: not a queue.
