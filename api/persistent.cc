@@ -49,8 +49,8 @@ int remember_partitioned(int code, MPI_Comm communicator, const MPI_Request* req
 }
 #endif
 
-// Blocks until the peers have received the withdrawals of offers, for at most 1 s in all. After that
-// a message of the program to a peer cannot arrive before the withdrawal.
+// Blocks until the peers have received the withdrawals of offers, for at most 1 s in all. After
+// that a message of the program to a peer cannot arrive before the withdrawal.
 void wait_until_delivered(Context& context, std::set<uint32_t> peers) {
   constexpr std::chrono::seconds kLongest{1};
   const auto begin = std::chrono::steady_clock::now();

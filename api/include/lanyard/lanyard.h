@@ -61,8 +61,7 @@ extern "C" {
  *   Lanyard_Host_stream_create: makes a new, empty stream. The caller frees it.
  *   Lanyard_Host_stream_launch: enqueues kernel(argument). It does not block.
  *   Lanyard_Host_stream_synchronize: blocks until everything enqueued so far has run. It
- *     does not report failed transfers, and LANYARD_DEADLINE_S does not end it;
- *     Lanyard_Queue_wait does both.
+ *     ignores failed transfers and LANYARD_DEADLINE_S: for these use Lanyard_Queue_wait.
  *   Lanyard_Host_stream_free: synchronises, frees the stream and sets *stream to
  *     LANYARD_HOST_STREAM_NULL. Free a queue on the stream first.
  *
@@ -72,8 +71,7 @@ extern "C" {
  *
  * Errors:
  *   MPI_ERR_ARG: not a host stream.
- *   MPI_ERR_NO_MEM: no memory; or four million operations wait in the stream (launch). Synchronise
- *     and repeat the call.
+ *   MPI_ERR_NO_MEM: no memory; or four million operations wait in the stream (launch): synchronise.
  *   LANYARD_ERR_BUSY: a queue uses the stream (free); or a kernel made the call
  *     (synchronize, free).
  *   MPI_ERR_OTHER: MPI_Finalize stopped the stream before it was empty (synchronize, free). */
@@ -126,8 +124,7 @@ int Lanyard_Queue_init(Lanyard_Queue* queue, Lanyard_Queue_type type, void* stre
  *   LANYARD_ERR_BUSY: the wait of a start was never enqueued; the message names the request. Or a
  *     start of a graph or kernel has not completed, the queue has sets for kernels, or a kernel of
  *     a host stream made the call.
- *   LANYARD_ERR_FAILED, LANYARD_ERR_STALLED: see Lanyard_Queue_wait. The queue still exists;
- *     repeat the call. */
+ *   LANYARD_ERR_FAILED, LANYARD_ERR_STALLED: see Lanyard_Queue_wait. Repeat the call. */
 int Lanyard_Queue_free(Lanyard_Queue* queue);
 
 /* Waits until everything on a queue has completed. Blocks the calling thread until all that was
@@ -165,8 +162,7 @@ int Lanyard_Queue_wait(Lanyard_Queue queue);
  *   "nic": the card's name.
  *   "strategy": target-counter or sender-flag; see LANYARD_STRATEGY in lanyard(7).
  *   "device_memory": yes if buffers may be GPU memory, else no.
- *   "entries_depth", "entries_in_use": how many deferred-work entries the card has, and how
- *     many are in use.
+ *   "entries_depth", "entries_in_use": deferred-work entries of the card, and those in use.
  *   "entries_posted": how many entries all starts have needed so far, including overflowed ones.
  *   "entries_overflowed": how many of these the card had no room for at their start. They were
  *     posted later, or software ran them.
@@ -189,10 +185,10 @@ int Lanyard_Queue_get_info(Lanyard_Queue queue, MPI_Info* info);
  *
  *   lanyard_exchange: a name, or none. Requests of this process with the same name become an
  *     exchange, once all are matched, if they are passed to one call of Lanyard_Matchall or
- *     Lanyard_Imatchall. Start an exchange in one call and wait for it in one call, in any order
- *     and together with any other requests. Its requests share counters: a halo step of 8 sends and
- *     8 receives takes 17 deferred-work entries instead of 32, with ready sends 9 instead of 24.
- *     The peers need no hint.
+ *     Lanyard_Imatchall. Start an exchange in one call and wait for it in one call, in any order,
+ *     alone or with other requests. The peers need no hint. Its requests share counters: a halo
+ *     step of 8 sends and 8 receives takes 17 deferred-work entries instead of 32, with ready sends
+ *     9 instead of 24.
  *   lanyard_exchange_set: 0, 1 or none. Set 0 and set 1 of one name are the two sets of one
  *     exchange, for double-buffered codes. Start each set in one call and wait for it in one call.
  *     Take the sets in turn, set 0 first, and enqueue each start after the wait for the set before.
@@ -212,10 +208,8 @@ int Lanyard_Queue_get_info(Lanyard_Queue queue, MPI_Info* info);
  *     exchange's last start, and that the buffer may be written. The receive need not be started.
  *   -: With two sets the receive buffers belong to the exchange from the match on. Read received
  *     data in stream order, before the next start.
- *   -: When one member is freed the exchange ends, with both its sets. The other members can then
- *     only be freed.
- *   -: Members fail together: after a failure the data of all is undefined. Free all and
- *     match new requests.
+ *   -: Freeing one member ends the exchange, with both sets. The others can then only be freed.
+ *   -: Members fail together: the data of all is then undefined. Free all and match new ones.
  *   -: Graphs and kernels cannot start an exchange.
  *
  * Lanyard_Request_get_info makes a new info object of the hints in force, which the caller frees:
@@ -270,8 +264,7 @@ int Lanyard_Request_get_info(MPI_Request request, MPI_Info* info);
  *   MPI_ERR_TYPE: the datatype of a reduction is not MPI's own.
  *   MPI_ERR_COUNT: a reduction of 2 GiB or more.
  *   MPI_ERR_NO_MEM: no memory for the contributions of other processes.
- *   MPI_ERR_UNSUPPORTED_OPERATION: Lanyard does not support the communicator, the datatype
- *     or the memory. */
+ *   MPI_ERR_UNSUPPORTED_OPERATION: the communicator, datatype or memory is not supported. */
 int Lanyard_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request* request);
 int Lanyard_Bcast_init(void* buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info,
                        MPI_Request* request);
@@ -327,8 +320,7 @@ int Lanyard_Neighbor_alltoallw_init(const void* sendbuf, const int sendcounts[],
  *   LANYARD_ERR_FAILED: the peer has ended, or cannot be reached. A receive from MPI_ANY_SOURCE
  *     waits for the other processes.
  *   LANYARD_ERR_NIC: there is no network card, or a variable LANYARD_* is wrong on any rank.
- *   LANYARD_ERR_NO_ENTRIES: the card has no counter or region left. Free requests or queues, and
- *     repeat the call.
+ *   LANYARD_ERR_NO_ENTRIES: the card has no counter or region left. Free requests or queues.
  *   LANYARD_ERR_STALLED: the deadline (LANYARD_DEADLINE_S) passed. The match goes on: repeat the
  *     call, or free the request to withdraw it.
  *   MPI_ERR_UNSUPPORTED_OPERATION: a buffered send, a partitioned request, a datatype made by
@@ -338,8 +330,7 @@ int Lanyard_Neighbor_alltoallw_init(const void* sendbuf, const int sendcounts[],
 int Lanyard_Match(MPI_Request* request, MPI_Status* status);
 int Lanyard_Matchall(int count, MPI_Request requests[], MPI_Status* statuses);
 
-/* Begins to match persistent requests. The calls are local, do not block, and match by the rules of
- * Lanyard_Match.
+/* Begins to match persistent requests. Local; does not block. The rules of Lanyard_Match apply.
  *
  *   requests: the array may be reused on return.
  *   match_request: an ordinary MPI request for MPI_Test, MPI_Wait and their like, which make
@@ -431,8 +422,7 @@ int Lanyard_Enqueue_waitall(Lanyard_Queue queue, int count, MPI_Request requests
 /* Makes and frees sets of requests that kernels start and wait for. Kernels on the queue's stream
  * call Lanyard_Device_startall and Lanyard_Device_waitall. Local; may wait for the device.
  *
- *   requests: matched; their last starts were waited for and have completed. A request may
- *     be in one set.
+ *   requests: matched, in no other set; their last starts were waited for and have completed.
  *   set: an address for kernels. Lanyard_Device_requests_free sets it to NULL.
  *
  * Until the set is freed, only its kernels can start the requests, and the requests cannot be
