@@ -1,13 +1,15 @@
-// LANYARD_CHECK: a broken invariant of ours ends the process, in release builds too. Never for a user's mistake.
+// LANYARD_CHECK: aborts the process on a broken invariant of Lanyard, in release builds too. Never
+// use it for a mistake of the user.
 #ifndef LANYARD_TRANSPORT_BASE_CHECK_H_
 #define LANYARD_TRANSPORT_BASE_CHECK_H_
 
 namespace lanyard {
 
-// Prints "lanyard: FILE:LINE: check failed: CONDITION: WHY" to stderr and aborts; or throws, where a ChecksThrow lives.
+// Prints "lanyard: FILE:LINE: check failed: CONDITION: WHY" to stderr and aborts. Throws
+// CheckFailed instead while a ChecksThrow exists on this thread.
 [[noreturn]] void check_failed(const char* file, int line, const char* condition, const char* why);
 
-// "FILE:LINE: check failed: CONDITION: WHY", cut off where it is long: it owns no memory.
+// Holds "FILE:LINE: check failed: CONDITION: WHY", cut to 511 characters. Allocates no memory.
 class CheckFailed {
  public:
   CheckFailed(const char* file, int line, const char* condition, const char* why);
@@ -17,8 +19,9 @@ class CheckFailed {
   char text_[512];
 };
 
-// While one lives, a check that fails on this thread throws CheckFailed. For who runs code under test in a process of
-// its own, and has a state to go back to: what the code was at is left as it is. Nests.
+// While one exists, a failed check on its thread throws CheckFailed instead of aborting.
+// Nests. For test harnesses that can restore an earlier state: nothing undoes what the failed
+// code has changed.
 class ChecksThrow {
  public:
   ChecksThrow();

@@ -1,7 +1,8 @@
-// DeviceMemory: memory of a device (a GPU), which the host may not touch. Whoever must tell such memory from the
-// host's, copy from or to it, or lend it to another process of the same host does so through this; gpu/ implements it.
+// DeviceMemory: memory of a device (a GPU) that the host must not read or write. Drivers use it to
+// tell device memory from host memory, to copy from or to it, and to lend it to other processes of
+// the host. gpu/ implements it.
 //
-// Threads: any, but one at a time for one Copy. No call waits for a stream of the user's.
+// Threads: any, but only one at a time for one Copy. No call waits for a stream of the user.
 #ifndef LANYARD_TRANSPORT_BASE_DEVICE_MEMORY_H_
 #define LANYARD_TRANSPORT_BASE_DEVICE_MEMORY_H_
 
@@ -18,12 +19,12 @@ class DeviceMemory {
  public:
   static constexpr int kHost = -1;
 
-  // What another process of this host needs to reach a range of device memory. Plain data, carried as it stands.
+  // Another process of this host needs this to reach a range of device memory. Plain data.
   struct Loan {
     std::array<std::byte, 160> bytes{};
     friend bool operator==(const Loan&, const Loan&) = default;
   };
-  // A copy under way.
+  // A copy in flight.
   struct Copy {
     uint64_t number = 0;
   };
@@ -32,31 +33,37 @@ class DeviceMemory {
 
   virtual const char* kind() const = 0;  // "cuda", "hip"
 
-  // The device that [address, address + bytes) belongs to, kHost for whatever the host may touch (managed and pinned
-  // memory too). kInvalidArgument for a range that is not within one allocation of a device.
+  // Returns the device that owns [address, address + bytes), or kHost if the host may access the
+  // range. Managed and pinned memory count as host memory. kInvalidArgument if the range is not
+  // within one allocation of a device.
   virtual Result<int> device_of(const void* address, uint64_t bytes) const = 0;
 
-  // Starts a copy; returns at once. Either side may be device memory of this process, borrowed memory, or memory from
-  // take_staging(). No order between two copies. kAgain: too many under way; kFailed: the device is lost.
+  // Starts a copy and returns at once. Each side may be device memory of this process, borrowed
+  // memory, or memory from take_staging(). Copies have no order among them. kAgain: too many in
+  // flight. kFailed: the device is lost.
   virtual Result<Copy> start_copy(void* to, const void* from, uint64_t bytes) = 0;
-  // Whether the copy has ended, all of it visible to every device and to the host; the copy is forgotten then. To be
-  // asked of each copy until it has: one that nobody asks about may stand still. kFailed (the copy is forgotten too).
+  // Returns true once the copy is complete and visible to all devices and the host. Poll each
+  // copy until it ends: an unpolled copy may make no progress. On true or kFailed the Copy is no
+  // longer valid.
   virtual Result<bool> has_ended(Copy copy) = 0;
 
-  // Host memory that copies reach at full speed, at least `bytes` long. May block, not on streams. kExhausted.
+  // Returns at least `bytes` of host memory that copies reach at full speed. May block, but not on
+  // streams. kExhausted.
   virtual Result<std::byte*> take_staging(uint64_t bytes) = 0;
   virtual void give_staging(std::byte* memory) = 0;
 
-  // Lends device memory of this process, for as long as the memory lives. kUnsupported where it cannot be lent.
+  // Lends device memory of this process to other processes. The loan lasts as long as the memory.
+  // kUnsupported if this memory cannot be lent.
   virtual Result<Loan> lend(const void* address, uint64_t bytes) = 0;
-  // Where `device` of this process reaches what another (or this very one) has lent, until give_back(); copies to there
-  // run on it. kHost: whichever device the process uses anyway. A process that made another's device work too would
-  // share that in time slices. kUnsupported where it cannot (another host, a device out of reach); the message says
-  // why.
+  // Returns an address where `device` of this process reaches lent memory, until give_back(). This
+  // process may itself be the lender. Copies of that memory run on `device`. kHost stands for the
+  // device that the process already uses: a second device would be shared in time slices.
+  // kUnsupported if the memory is out of reach; the message says why.
   virtual Result<std::byte*> borrow(const Loan& loan, int device) = 0;
   virtual void give_back(std::byte* borrowed) = 0;
-  // How long the range is that a loan is of; 0 for what is no loan. To be asked of one that was borrowed, as its lender
-  // may write there what it likes: what can be borrowed lies within an allocation.
+  // Returns the length of the lent range in bytes, or 0 if this is no loan. Ask only after borrow()
+  // has accepted the loan: the lender may write anything into it, but borrow() refuses ranges
+  // outside an allocation.
   virtual uint64_t lent_bytes(const Loan& loan) const = 0;
 };
 

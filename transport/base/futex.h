@@ -1,7 +1,8 @@
-// Sleeping on a 32-bit word (futex(2)): the raw call, because std::atomic::wait has no timeout, spins by itself first
-// and cannot sleep across processes.
+// Sleep and wake on a 32-bit word (futex(2)). Not std::atomic::wait, because that has no timeout,
+// spins first and does not work across processes.
 //
-// For a word that several processes share every call must say shared = true. These calls add no order between threads.
+// If several processes share the word, every call must pass shared = true. The calls do not
+// order memory.
 #ifndef LANYARD_TRANSPORT_BASE_FUTEX_H_
 #define LANYARD_TRANSPORT_BASE_FUTEX_H_
 
@@ -22,9 +23,10 @@ namespace lanyard {
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
 
-// Sleeps while word == expected, until woken, at most `timeout` (no limit without one; returns at once when it is not
-// positive). False when the timeout passed, else true: woken, interrupted by a signal or word != expected. The caller
-// looks at its condition again in every case. Blocks; does not allocate; preserves errno.
+// Sleeps while word == expected, at most for `timeout`. Without a timeout there is no limit; a
+// timeout <= 0 returns at once. Returns false if the timeout passed, else true: woken, interrupted
+// by a signal, or word != expected. The caller must check its condition again in every case.
+// Blocks, does not allocate, preserves errno.
 inline bool futex_wait(std::atomic<uint32_t>& word, uint32_t expected,
                        std::optional<std::chrono::nanoseconds> timeout = std::nullopt, bool shared = false) {
   timespec relative{};
@@ -44,8 +46,8 @@ inline bool futex_wait(std::atomic<uint32_t>& word, uint32_t expected,
   return error != ETIMEDOUT;
 }
 
-// Wakes up to `count` sleepers of the word; returns how many. A system call even when nobody sleeps. Never blocks;
-// preserves errno.
+// Wakes up to `count` sleepers of the word and returns how many it woke. Always a system call.
+// Never blocks; preserves errno.
 inline int futex_wake(std::atomic<uint32_t>& word, int count, bool shared = false) {
   const int saved_errno = errno;
   const long result = ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE,

@@ -1,5 +1,5 @@
-// A bounded queue of trivially copyable items: any number of producers, one consumer, no lock, no allocation after
-// construction (D. Vyukov's sequence-numbered ring).
+// A bounded queue of trivially copyable items (D. Vyukov's sequence-numbered ring). Many producers,
+// one consumer. No lock; allocates only in the constructor.
 #ifndef LANYARD_TRANSPORT_BASE_MPSC_RING_H_
 #define LANYARD_TRANSPORT_BASE_MPSC_RING_H_
 
@@ -19,18 +19,20 @@ class MpscRing {
 
  public:
   // Holds at least `capacity` items, and at least two.
-  explicit MpscRing(size_t capacity)  // a ring of one cell could not tell full from empty
+  explicit MpscRing(size_t capacity)  // with one cell, full would look like empty
       : mask_(std::bit_ceil(std::max<size_t>(capacity, 2)) - 1), cells_(std::make_unique<Cell[]>(mask_ + 1)) {
     for (size_t i = 0; i <= mask_; ++i)
       cells_[i].sequence.store(i, std::memory_order_relaxed);
   }
 
-  // Any thread. False when full. The publication is sequentially consistent: a thread that pushes and then reads a
-  // flag, and another that writes that flag and then asks empty(), cannot both miss the other.
+  // Any thread. Returns false when the queue is full. Sequentially consistent: if one thread pushes
+  // and then reads a flag, and another writes the flag and then calls empty(), at least one of them
+  // sees the other.
   bool push(const T& item) {
     return push_filled([&](T& cell) { cell = item; });
   }
-  // The same, where fill(item) writes the item in its place, whose old contents are of no meaning. It must not throw.
+  // Like push(), but fill(item) writes the item in place. Its old contents are undefined. fill must
+  // not throw.
   template <typename Fill>
   bool push_filled(Fill&& fill) {
     uint64_t position = tail_.load(std::memory_order_relaxed);
@@ -57,20 +59,20 @@ class MpscRing {
     return cell.sequence.load(std::memory_order_acquire) == head_ + 1 ? &cell.item : nullptr;
   }
 
-  // Consumer only; requires front().
+  // Consumer only. Requires that front() is not null.
   void pop() {
     cells_[head_ & mask_].sequence.store(head_ + mask_ + 1, std::memory_order_release);
     ++head_;
     published_head_.store(head_, std::memory_order_relaxed);
   }
 
-  // Consumer only. Positions: of the next item to be pushed, and of the oldest that was not popped. What was pushed
-  // before a call of next() lies before it, though front() and empty() may not show it yet: the producer of an item in
-  // front of it may have taken its place and be about to fill it. Such a one holds up nothing else.
+  // Consumer only. next() is the position of the next push, oldest() the position of the oldest
+  // item not yet popped. Every item pushed before a call of next() lies before that position.
+  // front() may not show it yet, while another producer still fills an earlier cell.
   uint64_t next() const { return tail_.load(std::memory_order_relaxed); }
   uint64_t oldest() const { return head_; }
 
-  // Any thread, see push().
+  // Any thread. Order: see push().
   bool empty() const {
     const uint64_t head = published_head_.load(std::memory_order_relaxed);
     return cells_[head & mask_].sequence.load(std::memory_order_seq_cst) != head + 1;

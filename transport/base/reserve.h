@@ -1,4 +1,4 @@
-// Room in a file for memory that is mapped from it.
+// Reserves space in a file before it is mapped as memory.
 #ifndef LANYARD_TRANSPORT_BASE_RESERVE_H_
 #define LANYARD_TRANSPORT_BASE_RESERVE_H_
 
@@ -15,15 +15,17 @@
 
 namespace lanyard {
 
-// Makes the file as long, if it is shorter, and has the system keep room for all of it: else a store into a full file
-// system ends the process (SIGBUS). kFailed where there is no room, or the process may not write so long a file.
+// Extends the file to `bytes` if it is shorter, and reserves the space for all of it. Without that,
+// a store into a full file system kills the process (SIGBUS). kFailed if there is no room, or if
+// `bytes` exceeds the limit on file sizes.
 inline Status reserve_file(int fd, size_t bytes) {
   rlimit limit{};
-  // Beyond the limit the system sends a signal (SIGXFSZ) that ends the process.
+  // Beyond the limit, the system kills the process with SIGXFSZ.
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
     return {Code::kFailed, "shared memory of " + std::to_string(bytes) + " bytes is beyond the limit of file sizes, " +
                                std::to_string(limit.rlim_cur) + " (ulimit -f)"};
-  // Older kernels take back everything where a signal comes: a profiler's timer could keep this from ending.
+  // On older kernels a signal undoes all progress, so a profiler's timer could make this
+  // loop endless.
   sigset_t all, previous;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &previous);

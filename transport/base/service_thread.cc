@@ -10,7 +10,7 @@
 namespace lanyard {
 
 Result<std::thread> start_service_thread(const char* name, std::function<void()> body) {
-  // The new thread takes no signals but those of faults.
+  // The new thread accepts only the signals that report a fault.
   sigset_t blocked, previous;
   sigfillset(&blocked);
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})

@@ -1,4 +1,4 @@
-// Threads of Lanyard's own inside somebody else's process.
+// Threads that Lanyard starts inside the application's process.
 #ifndef LANYARD_TRANSPORT_BASE_SERVICE_THREAD_H_
 #define LANYARD_TRANSPORT_BASE_SERVICE_THREAD_H_
 
@@ -9,9 +9,9 @@
 
 namespace lanyard {
 
-// Starts a thread that runs `body`, which must not throw. It is called `name` in debuggers (at most 15 characters) and
-// takes none of the application's signals, which are for the application's threads; those that a fault raises stay, as
-// a handler may want to report it. kExhausted where the system gives no thread.
+// Starts a thread that runs `body`, which must not throw. Debuggers show it as `name` (at most 15
+// characters). It blocks all signals except those that a fault raises, so the application's signals
+// go to the application's threads. kExhausted if the system cannot start a thread.
 Result<std::thread> start_service_thread(const char* name, std::function<void()> body);
 
 }  // namespace lanyard

@@ -1,7 +1,8 @@
-// Status and Result: how every layer below the C boundary reports failure.
+// Status and Result: how every layer below the C API reports errors.
 //
-// A call that returns anything but kOk has changed no state, unless its own documentation says so. kAgain is
-// back-pressure, not failure: the same call may succeed after progress. Messages are for people; code is for programs.
+// A call that returns an error has changed no state, unless its comment says otherwise. kAgain is
+// back-pressure: the same call may succeed after progress. Programs test the code; the message is
+// for people.
 #ifndef LANYARD_TRANSPORT_BASE_STATUS_H_
 #define LANYARD_TRANSPORT_BASE_STATUS_H_
 
@@ -16,19 +17,19 @@ namespace lanyard {
 
 enum class Code {
   kOk,
-  kAgain,            // back-pressure: no room now; progress and repeat
-  kInvalidArgument,  // the caller's fault, whatever the state
-  kInvalidState,     // the caller's fault, in this state
-  kNotFound,         // an id, key or peer that does not exist (any more)
+  kAgain,            // back-pressure: no room now; progress and try again
+  kInvalidArgument,  // the caller's mistake, in any state
+  kInvalidState,     // the caller's mistake, in this state
+  kNotFound,         // no such id, key or peer, or no longer
   kExhausted,        // a limit that waiting cannot lift
   kUnsupported,      // this implementation or build cannot do it
-  kTimedOut,         // a deadline passed; what was waited for may still happen
-  kTruncated,        // a message is longer than the buffer that is to receive it
-  kUnmapped,         // memory that an operation reads or writes is not mapped (any more)
+  kTimedOut,         // a deadline passed; the awaited event may still happen
+  kTruncated,        // a message is longer than the receive buffer
+  kUnmapped,         // an operation reads or writes memory that is not mapped
   kFailed,           // the operation ran and failed
 };
 
-// The code's name as it is spelled above, without the k.
+// The code's name without the k, for example "Exhausted".
 const char* code_name(Code code);
 
 class [[nodiscard]] Status {
@@ -47,9 +48,9 @@ class [[nodiscard]] Status {
 
   bool ok() const { return error_ == nullptr; }
   Code code() const { return ok() ? Code::kOk : error_->code; }
-  // Empty for kOk.
+  // Empty if ok().
   const std::string& message() const;
-  // "Exhausted: 32 entries wanted, 8 exist"
+  // For example "Exhausted: 32 entries wanted, 8 exist".
   std::string to_string() const;
 
  private:
@@ -57,10 +58,10 @@ class [[nodiscard]] Status {
     Code code;
     std::string message;
   };
-  std::unique_ptr<const Error> error_;  // one word: success costs next to nothing
+  std::unique_ptr<const Error> error_;  // one word, so success costs almost nothing
 };
 
-// A value or the Status that says why there is none.
+// A value, or the Status that explains why there is none.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -86,14 +87,16 @@ class [[nodiscard]] Result {
   Status status_;
 };
 
-// Returns early from a function that itself returns Status or Result.
+// Returns from the calling function if `expression` is an error. That function must return Status
+// or Result.
 #define LANYARD_RETURN_IF_ERROR(expression)                      \
   do {                                                           \
     if (::lanyard::Status status_ = (expression); !status_.ok()) \
       return status_;                                            \
   } while (false)
 
-// Assigns the value of a Result to `target`, which may be declared there; returns early with its error.
+// Assigns the value of a Result to `target`, which may be a declaration. On an error, returns that
+// error from the calling function.
 #define LANYARD_ASSIGN_OR_RETURN(target, expression) \
   LANYARD_ASSIGN_BY(LANYARD_JOIN(result_of_line_, __LINE__), target, expression)
 #define LANYARD_ASSIGN_BY(result, target, expression) \

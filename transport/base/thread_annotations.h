@@ -1,5 +1,5 @@
-// What a function requires of its caller's thread, in words that clang checks (-Wthread-safety): a "capability" is
-// something that one thread holds at a time, a lock or the right to drive a NIC. Other compilers see nothing here.
+// Annotations for clang's -Wthread-safety. A "capability" is held by one thread at a time: a lock,
+// or the right to drive a NIC. Other compilers ignore them.
 #ifndef LANYARD_TRANSPORT_BASE_THREAD_ANNOTATIONS_H_
 #define LANYARD_TRANSPORT_BASE_THREAD_ANNOTATIONS_H_
 
@@ -9,17 +9,19 @@
 #define LANYARD_THREAD_ATTRIBUTE(attribute)
 #endif
 
-// Of a class: its objects are capabilities, called `name` in warnings; its objects hold one while they live.
+// On a class: its objects are capabilities, called `name` in warnings; or each holds a capability
+// during its lifetime.
 #define LANYARD_CAPABILITY(name) LANYARD_THREAD_ATTRIBUTE(capability(name))
 #define LANYARD_SCOPED_CAPABILITY LANYARD_THREAD_ATTRIBUTE(scoped_lockable)
-// Of data: to be touched by who holds it only.
+// On data: only the holder of the capability may access it.
 #define LANYARD_GUARDED_BY(capability) LANYARD_THREAD_ATTRIBUTE(guarded_by(capability))
-// Of a function: its caller holds it; it takes it; it takes it where it returns `result`; it lets go of it.
+// On a function: the caller must hold it; the function acquires it; acquires it if it returns
+// `result`; releases it.
 #define LANYARD_REQUIRES(...) LANYARD_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define LANYARD_ACQUIRE(...) LANYARD_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define LANYARD_TRY_ACQUIRE(...) LANYARD_THREAD_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
 #define LANYARD_RELEASE(...) LANYARD_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
-// Of a function: its caller does not hold it; it tells the compiler that it is held here, for reasons it cannot see.
+// On a function: the caller must not hold it.
 #define LANYARD_EXCLUDES(...) LANYARD_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define LANYARD_ASSERT_CAPABILITY(...) LANYARD_THREAD_ATTRIBUTE(assert_capability(__VA_ARGS__))
 
