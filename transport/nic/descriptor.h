@@ -1,4 +1,4 @@
-// What can be wrong with an operation's descriptor, whatever card it is for: one check for all drivers.
+// Checks an operation's descriptor. All drivers share these checks.
 #ifndef LANYARD_TRANSPORT_NIC_DESCRIPTOR_H_
 #define LANYARD_TRANSPORT_NIC_DESCRIPTOR_H_
 
@@ -20,22 +20,22 @@ inline Status no_prepared() { return {Code::kNotFound, "no such operation is pre
 struct Extent {
   const std::byte* base = nullptr;
   uint64_t bytes = 0;
-  bool open = false;  // else there is no such region
+  bool open = false;  // false if there is no such region
 };
 
-// `Open`, which is copied, says what is open now, for any id:
+// `Open` tells what is open now, for any id. It is copied and must have:
 //   bool has_counter(CounterId) const;
 //   bool has_peer(uint32_t) const;
-//   bool misaligned(RemoteKey) const;       // as far as a key tells
+//   bool misaligned(RemoteKey) const;       // as far as the key tells
 //   Extent extent(RegionId) const;
 //   uint64_t max_message_bytes() const;
-// Threads: those of Open.
+// Threads: as for Open.
 template <typename Open>
 class DescriptorCheck {
  public:
   explicit DescriptorCheck(const Open& open) : open_(open) {}
 
-  // Of an operation that is to run at once.
+  // For an operation that runs at once.
   Status of(const Op& op) const {
     if (op.completion.valid() && !open_.has_counter(op.completion))
       return no_counter();
@@ -47,21 +47,22 @@ class DescriptorCheck {
       return op.value > kMaxSuccess ? invalid("a counter holds 48 bits of success") : Status();
     }
     if (!open_.has_peer(op.remote.peer))
-      return {Code::kNotFound, "no such peer"};
+      return {Code::kNotFound, "there is no peer " + std::to_string(op.remote.peer)};
     if (op.kind == OpKind::kWrite) {
       if (op.bytes > open_.max_message_bytes())
-        return invalid("a message has at most " + std::to_string(open_.max_message_bytes()) + " bytes");
+        return invalid("a write of " + std::to_string(op.bytes) + " bytes is longer than the NIC's limit of " +
+                       std::to_string(open_.max_message_bytes()));
       return of(op.local, op.bytes, 1);
     }
     if (op.remote.offset % kWord != 0 || open_.misaligned(op.remote.key))
-      return invalid("the targets of atomics are aligned to 8 bytes");
+      return invalid("the target of an atomic must be aligned to 8 bytes");
     return of(op.local, kWord, kWord);
   }
   Status of(const DeferredOp& deferred) const {
     LANYARD_RETURN_IF_ERROR(of(deferred.trigger, deferred.threshold));
     return of(deferred.op);
   }
-  // Of a posting of `prepared`, which is null where there is no such operation.
+  // For a posting. `prepared` is null if there is no such prepared operation.
   Status of(const Posting& posting, const Op* prepared) const {
     return prepared == nullptr ? no_prepared() : of(posting.trigger, posting.threshold);
   }
@@ -80,9 +81,10 @@ class DescriptorCheck {
     if (!extent.open)
       return no_region();
     if (span.offset > extent.bytes || bytes > extent.bytes - span.offset)
-      return invalid("the local span ends outside its region");
+      return invalid("the local span of " + std::to_string(bytes) + " bytes at offset " + std::to_string(span.offset) +
+                     " ends outside its region of " + std::to_string(extent.bytes) + " bytes");
     if (reinterpret_cast<uintptr_t>(extent.base + span.offset) % alignment != 0)
-      return invalid("the operands of atomics are aligned to 8 bytes");
+      return invalid("the operand of an atomic must be aligned to 8 bytes");
     return {};
   }
 

@@ -1,5 +1,6 @@
-// DriveRight: the right to drive a NIC, which one thread has at a time: whoever waits, posts or rings takes it where it
-// is free, and leaves its work to the holder where it is not. Never waited for on the hot path.
+// DriveRight: the right to drive a NIC. One thread holds it at a time. A thread that waits, posts
+// or rings takes it if it is free; otherwise the holder does that thread's work. The hot path never
+// waits for it.
 #ifndef LANYARD_TRANSPORT_NIC_DRIVE_RIGHT_H_
 #define LANYARD_TRANSPORT_NIC_DRIVE_RIGHT_H_
 
@@ -18,12 +19,12 @@ class LANYARD_CAPABILITY("the right to drive") DriveRight {
   bool try_take() LANYARD_TRY_ACQUIRE(true) {
     return !driven_.load(std::memory_order_seq_cst) && !driven_.exchange(true, std::memory_order_seq_cst);
   }
-  // Waits for as long as somebody else drives.
+  // Waits until the current holder gives it back.
   void take() LANYARD_ACQUIRE() {
     while (!try_take())
       sched_yield();
   }
-  // Tells the compiler what it cannot see, in a function that another one calls back.
+  // Tells clang's analysis that the right is held, in a callback where it cannot see that.
   void assert_held() const LANYARD_ASSERT_CAPABILITY(this) {}
   void give_back() LANYARD_RELEASE() { driven_.store(false, std::memory_order_seq_cst); }
 
@@ -31,7 +32,8 @@ class LANYARD_CAPABILITY("the right to drive") DriveRight {
   std::atomic<bool> driven_{false};
 };
 
-// Puts a command into the NIC's queue (MpscRing); where that is full, helps to empty it by `progress`.
+// Puts a command into the NIC's queue (MpscRing). While the queue is full, calls progress() to help
+// drain it.
 template <typename Commands, typename Fill, typename Progress>
 void push_command(Commands& commands, Fill fill, Progress progress) {
   while (!commands.push_filled(fill)) {
@@ -40,8 +42,9 @@ void push_command(Commands& commands, Fill fill, Progress progress) {
   }
 }
 
-// For who drives: runs by `run` what has been put there before this call, behind another's command that is only about
-// to be there, too. Returns the sum of what `run` does.
+// For the thread that drives: calls run() until every command pushed before this call has run. It
+// also waits for a producer that has taken its place in the queue and not yet filled it. Returns
+// the sum of run()'s results.
 template <typename Commands, typename Run>
 size_t run_all_before(const Commands& commands, Run run) {
   const uint64_t next = commands.next();

@@ -1,4 +1,5 @@
-// FailureLog: the oldest failures of a NIC that nobody has taken yet, and how many there were (N5).
+// FailureLog: the oldest failures of a NIC that take_failure() has not returned yet, and the
+// total (N5).
 #ifndef LANYARD_TRANSPORT_NIC_FAILURE_LOG_H_
 #define LANYARD_TRANSPORT_NIC_FAILURE_LOG_H_
 
@@ -11,18 +12,18 @@
 
 namespace lanyard::nic {
 
-// Threads: one at a time. Allocates when it is made only.
+// Threads: one at a time. Allocates only in the constructor.
 class FailureLog {
  public:
   explicit FailureLog(uint32_t kept) : records_(kept) {}
 
-  // Failures beyond those that are kept are only counted.
+  // If the log is full, the failure is only counted.
   void add(const FailureRecord& record) {
     ++total_;
     if (count_ < records_.size())
       records_[(first_ + count_++) % records_.size()] = record;
   }
-  // The oldest.
+  // Removes and returns the oldest record.
   std::optional<FailureRecord> take() {
     if (count_ == 0)
       return std::nullopt;
@@ -34,7 +35,7 @@ class FailureLog {
   uint64_t total() const { return total_; }
 
  private:
-  std::vector<FailureRecord> records_;  // a ring
+  std::vector<FailureRecord> records_;  // a ring buffer
   size_t first_ = 0;
   size_t count_ = 0;
   uint64_t total_ = 0;

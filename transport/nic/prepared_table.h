@@ -1,5 +1,5 @@
-// PreparedTable: the operations that a NIC has been handed to be posted again and again (nic.h, N14), as an Op or as
-// whatever the NIC makes of one.
+// PreparedTable: the prepared operations of a NIC (nic.h, N14). T is Op, or the NIC's own form
+// of it.
 #ifndef LANYARD_TRANSPORT_NIC_PREPARED_TABLE_H_
 #define LANYARD_TRANSPORT_NIC_PREPARED_TABLE_H_
 
@@ -14,10 +14,10 @@
 
 namespace lanyard::nic {
 
-// Operations stay where they are until they are removed. Memory comes in chunks, each twice as large as the one before,
-// and is used again.
+// An operation keeps its address until remove(). Memory grows in chunks, each twice as large as the
+// one before, and is reused.
 //
-// Threads: one at a time, but for find(), which may run beside calls for other operations.
+// Threads: one at a time, except find(), which may run beside calls for other operations.
 template <typename T>
 class PreparedTable {
  public:
@@ -33,15 +33,15 @@ class PreparedTable {
     ++count_;
     return {index, slot.generation()};
   }
-  // Requires find().
+  // Requires that find(id) is not null.
   void remove(PreparedId id) {
     --count_;
     at(id.index).free(free_);
-    // One whose names are used up rests for good.
+    // A slot that has used all generations is never reused.
     if (id.generation != UINT32_MAX)
       free_ = id.index;
   }
-  // Null for what is not prepared, or not any more.
+  // Null if the id is not, or no longer, prepared.
   const T* find(PreparedId id) const {
     const uint32_t chunk = id.index >> kSlotBits;
     const uint32_t slot = id.index & kSlotMask;
@@ -56,16 +56,16 @@ class PreparedTable {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr uint32_t kFirst = 4;  // slots of the first chunk
-  // An id's index says the chunk and the slot in it, so that to find it takes no more than to look there.
+  // An id's index holds the chunk and the slot in it, so find() needs no search.
   static constexpr uint32_t kSlotBits = 27;
   static constexpr uint32_t kSlotMask = (uint32_t{1} << kSlotBits) - 1;
   static constexpr uint32_t kChunks = uint32_t{1} << (32 - kSlotBits);
-  static constexpr uint32_t kUsedChunks = 25;  // the largest has as many slots as the bits can say
+  static constexpr uint32_t kUsedChunks = 25;  // the last chunk has 2^26 slots, within kSlotBits
 
   struct Slot {
     T op;
-    // The generation of the operation in it, or of the last; above it, where it is free, what is never 0. So one
-    // comparison tells whether it is the one that an id names.
+    // Low half: the generation of the current or last operation. High half: 0 if in use, never 0 if
+    // free. So one comparison tells whether an id names the slot's current operation.
     uint64_t state = uint64_t{kNone} << 32;
 
     uint32_t generation() const { return static_cast<uint32_t>(state); }
