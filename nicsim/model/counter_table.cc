@@ -35,7 +35,7 @@ Status CounterTable::remove(CounterId id) {
   Counter& counter = counters_[id.value];
   if (counter.uses > 0)
     return {Code::kInvalidState,
-            "the counter is named by " + std::to_string(counter.uses) + " entries, operations or regions"};
+            std::to_string(counter.uses) + " entries, operations or regions still use the counter"};
   counter.open = false;
   counter.next_free = free_;
   free_ = id.value;

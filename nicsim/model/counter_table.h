@@ -11,7 +11,8 @@
 
 namespace lanyard::nicsim {
 
-// Threads: one at a time, but is_open() may run beside calls for other counters. Allocates only when it is made.
+// Threads: one at a time, but is_open() may run beside calls for other counters. Allocates only in
+// the constructor.
 class CounterTable {
  public:
   struct Counter {

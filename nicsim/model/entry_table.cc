@@ -18,7 +18,7 @@ void EntryTable::add(const nic::DeferredOp& deferred, Waiting& waiting) {
   --free_count_;
   entry = Entry{.op = deferred.op, .trigger = deferred.trigger, .threshold = deferred.threshold, .busy = true};
 
-  // From the back: entries nearly always come with rising thresholds.
+  // Search from the back: thresholds nearly always rise.
   uint32_t after = waiting.last;
   while (after != kNone && (entries_[after].threshold > entry.threshold ||
                             (newest_tie_first_ && entries_[after].threshold == entry.threshold)))

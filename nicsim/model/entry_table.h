@@ -1,5 +1,5 @@
-// EntryTable: the deferred-work entries of one NIC. Each is free, waits among those of its counter, or is ready to
-// fire.
+// EntryTable: the deferred-work entries of one NIC. An entry is free, waits for its counter, or is
+// ready to fire.
 #ifndef LANYARD_NICSIM_MODEL_ENTRY_TABLE_H_
 #define LANYARD_NICSIM_MODEL_ENTRY_TABLE_H_
 
@@ -11,7 +11,7 @@
 
 namespace lanyard::nicsim {
 
-// Threads: one at a time. Allocates when it is made only.
+// Threads: one at a time. Allocates only in the constructor.
 class EntryTable {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -20,35 +20,35 @@ class EntryTable {
     nic::Op op;
     nic::CounterId trigger;
     uint64_t threshold = 0;
-    uint32_t previous = kNone;  // in the list that it is in
+    uint32_t previous = kNone;  // in the entry's list
     uint32_t next = kNone;
     bool busy = false;  // not free
     bool ready = false;
   };
-  // The entries of one counter that wait, by threshold, then by age.
+  // The waiting entries of one counter: by threshold, then in the order of posting (N2).
   struct Waiting {
     uint32_t first = kNone;
     uint32_t last = kNone;
     uint32_t count = 0;
   };
 
-  // `newest_tie_first`: of those that wait for one threshold, the one added last comes first.
+  // newest_tie_first: of entries with the same threshold, the last one added comes first.
   EntryTable(uint32_t depth, bool newest_tie_first);
 
   uint32_t size() const { return static_cast<uint32_t>(entries_.size()); }
   uint32_t free() const { return free_count_; }
   const Entry& operator[](uint32_t entry) const { return entries_[entry]; }
 
-  // Lets it wait among its trigger's. Requires a free entry.
+  // Adds an entry to its trigger's waiting list. Requires a free entry.
   void add(const nic::DeferredOp& deferred, Waiting& waiting);
-  // Out of the list that it is in: `waiting`, or of those that are ready.
+  // Removes the entry from its list: from `waiting`, or from the ready entries.
   void take_out(uint32_t entry, Waiting& waiting);
-  // Becomes the last of those that are ready. Requires that it is in no list.
+  // Appends the entry to the ready entries. Requires that it is in no list.
   void make_ready(uint32_t entry);
-  // Is free from now on. Requires that it is in no list.
+  // Frees the entry. Requires that it is in no list.
   void release(uint32_t entry);
 
-  // What has been ready for longest, and what comes after an entry in its list.
+  // The entry that has been ready longest, and the entry after a given one in its list.
   std::optional<uint32_t> first_ready() const { return found(ready_first_); }
   std::optional<uint32_t> next(uint32_t entry) const { return found(entries_[entry].next); }
   static std::optional<uint32_t> first_of(const Waiting& waiting) { return found(waiting.first); }

@@ -33,7 +33,7 @@ NicModel::NicModel(const ModelLimits& limits, uint32_t self)
       held_(limits.max_held),
       failures_(limits.kept_failures) {
   LANYARD_CHECK(limits.max_counters > 0 && limits.deferred_depth > 0 && limits.max_in_flight > 0,
-                "a NIC has at least one of everything");
+                "a NIC needs at least one counter, one entry and one operation in flight");
   for (uint32_t i = 0; i + 1 < flights_.size(); ++i)
     flights_[i].next_free = i + 1;
 }
@@ -94,12 +94,12 @@ void NicModel::ring(CounterId id, uint64_t value) {
 
 void NicModel::advance(CounterId id, uint64_t success, uint32_t failure) {
   CounterValue& value = counters_[id].value;
-  value.success = (value.success + success) & kMaxSuccess;  // a register of 48 bits: it wraps
+  value.success = (value.success + success) & kMaxSuccess;  // a 48-bit register: it wraps
   value.failure = std::min(kMaxFailure, value.failure + failure);
   release_ready(id);
 }
 
-// Latches every waiting entry whose condition holds (N1): a later reset does not take it back.
+// Moves every entry whose condition holds to the ready list (N1). A later reset does not undo this.
 void NicModel::release_ready(CounterId id) {
   Counter& counter = counters_[id];
   while (counter.waiting.first != kNone && counter.value.reached() >= entries_[counter.waiting.first].threshold) {
@@ -144,7 +144,7 @@ Status NicModel::validate(const nic::DeferredOp& deferred) const {
   return nic::DescriptorCheck(Open{*this}).of(deferred);
 }
 
-// Keeps what the operation names from being closed (delta 1), or lets go of it (-1).
+// Keeps what the operation names from being closed (delta 1), or no longer (delta -1).
 void NicModel::use(const Op& op, int delta) {
   const auto count = static_cast<uint32_t>(delta);
   if (op.completion.valid())
@@ -185,7 +185,7 @@ Status NicModel::release(nic::PreparedId id) {
   return {};
 }
 
-// ---- Entries that go
+// ---- Canceled entries
 
 void NicModel::cancel(CounterId id) {
   while (const std::optional<uint32_t> entry = first_waiting(id))
@@ -208,7 +208,7 @@ void NicModel::take_back(uint32_t entry) {
     witness_->canceled(op);
 }
 
-// Whatever the operation names is kept or let go of by the caller.
+// The caller updates the use counts of what the operation names.
 void NicModel::free_entry(uint32_t entry) {
   --counters_[entries_[entry].trigger].uses;
   entries_.release(entry);
@@ -225,13 +225,13 @@ std::optional<Launch> NicModel::fire(uint32_t index) {
 }
 
 std::optional<Launch> NicModel::issue(const Op& op) {
-  LANYARD_CHECK(room_in_flight(), "issue() needs room in flight");
+  LANYARD_CHECK(room_in_flight(), "issue() needs room for one more operation in flight");
   use(op, 1);
   return start(op);
 }
 
 void NicModel::hold(const Op& op) {
-  LANYARD_CHECK(held_count_ < limits_.max_held, "hold() needs a place");
+  LANYARD_CHECK(held_count_ < limits_.max_held, "hold() needs room for one more held operation");
   use(op, 1);
   held_[(first_held_ + held_count_++) % limits_.max_held] = op;
 }
@@ -308,7 +308,8 @@ Landing NicModel::locate(const Packet& packet) {
   if (atomic && reinterpret_cast<uintptr_t>(region.base + packet.offset) % kWord != 0)
     return refused(Code::kInvalidArgument);
   ++region.pins;
-  // A zero-length message may name a region without memory: any address says yes.
+  // A zero-length message may name a region without memory; it still needs an address that is
+  // not null.
   static std::byte nowhere;
   std::byte* address = region.base == nullptr ? &nowhere : region.base + packet.offset;
   return {.code = Code::kOk, .address = address, .counter = region.remote_write, .region = *target};
@@ -316,7 +317,7 @@ Landing NicModel::locate(const Packet& packet) {
 
 void NicModel::landed(const Packet& packet) {
   RegionTable::Region& region = regions_[regions_.pinned(packet.key)];
-  LANYARD_CHECK(region.pins > 0, "only what locate() let in can land");
+  LANYARD_CHECK(region.pins > 0, "only a packet that locate() accepted can land");
   --region.pins;
   if (region.remote_write.valid())
     advance(region.remote_write, 1, 0);
@@ -324,7 +325,7 @@ void NicModel::landed(const Packet& packet) {
 
 void NicModel::abandoned(const Packet& packet) {
   RegionTable::Region& region = regions_[regions_.pinned(packet.key)];
-  LANYARD_CHECK(region.pins > 0, "only what locate() let in can be abandoned");
+  LANYARD_CHECK(region.pins > 0, "only a packet that locate() accepted can be abandoned");
   --region.pins;
 }
 

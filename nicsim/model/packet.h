@@ -1,4 +1,4 @@
-// What travels between two simulated NICs. Plain data of one size: it crosses process boundaries as it stands.
+// The packets between two simulated NICs. Plain data of one size: processes share it unchanged.
 #ifndef LANYARD_NICSIM_MODEL_PACKET_H_
 #define LANYARD_NICSIM_MODEL_PACKET_H_
 
@@ -13,12 +13,12 @@ namespace lanyard::nicsim {
 enum class PacketKind : uint8_t {
   kWrite,       // initiator to target: `bytes` of payload for key/offset
   kAtomic,      // initiator to target: operand for the 8 bytes at key/offset
-  kAck,         // target to initiator: what became of operation `token`
-  kPull,        // as kWrite, but the payload is kLoanBytes that say where the target finds the `bytes` by itself
-  kCannotPull,  // target to initiator: operation `token`, a kPull, is to be sent as a kWrite
+  kAck,         // target to initiator: how operation `token` ended
+  kPull,        // like kWrite, but the payload is a loan: the target copies the data itself
+  kCannotPull,  // target to initiator: send operation `token`, a kPull, as a kWrite
 };
 
-// Of a kPull's payload, which only the NICs at both ends understand (transport/base/device_memory.h).
+// The size of a loan, a kPull's payload (transport/base/device_memory.h).
 inline constexpr uint64_t kLoanBytes = 160;
 
 struct Packet {
@@ -26,16 +26,16 @@ struct Packet {
   nic::AtomicKind atomic = nic::AtomicKind::kSum;
   Code code = Code::kOk;  // kAck: kOk, or why the target refused
   uint32_t source = 0;    // rank of the sender of this packet
-  uint32_t token = 0;     // the initiator's name for the operation; an ack carries it back
-  uint64_t key = 0;       // the target region's
+  uint32_t token = 0;     // the initiator's name for the operation; the ack returns it
+  uint64_t key = 0;       // the target region's key
   uint64_t offset = 0;    // bytes from that region's start
   uint64_t bytes = 0;     // kWrite, kPull: the message's length
-  uint64_t operand = 0;   // kAtomic; kPull: where in the loan the message begins
-  uint64_t loan = 0;      // kPull: tells the loan from earlier ones of the same memory
+  uint64_t operand = 0;   // kAtomic; kPull: the message's offset in the lent range
+  uint64_t loan = 0;      // kPull: tells this loan from earlier loans of the same memory
 };
 static_assert(std::is_trivially_copyable_v<Packet> && sizeof(Packet) <= 64);
 
-// How many bytes of payload go with the packet over a wire.
+// The bytes of payload that follow the packet on a wire.
 inline uint64_t payload_bytes(const Packet& packet) {
   return packet.kind == PacketKind::kWrite ? packet.bytes : packet.kind == PacketKind::kPull ? kLoanBytes : 0;
 }

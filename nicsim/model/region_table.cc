@@ -10,18 +10,18 @@ namespace lanyard::nicsim {
 using nic::RegionId;
 
 RegionTable::RegionTable(uint32_t most) : regions_(most) {
-  LANYARD_CHECK(most > 0 && most <= kMost, "a key has room for the region's index");
+  LANYARD_CHECK(most > 0 && most <= kMost, "a key must have room for a region's index");
   for (uint32_t i = 0; i + 1 < most; ++i)
     regions_[i].next_free = i + 1;
 }
 
-// The first chosen key that is not less.
+// The first chosen key that is not less than `key`.
 std::vector<RegionTable::ChosenKey>::const_iterator RegionTable::chosen(uint64_t key) const {
   return std::lower_bound(chosen_keys_.begin(), chosen_keys_.end(), key,
                           [](const ChosenKey& entry, uint64_t wanted) { return entry.key < wanted; });
 }
 
-// Where the region of that key is, if there is one.
+// The index of the region with this key, if there is one.
 uint32_t RegionTable::index_of(uint64_t key) const {
   if (!chosen_keys_.empty()) {
     const auto found = chosen(key);
@@ -41,7 +41,7 @@ Result<RegionId> RegionTable::add(void* base, uint64_t bytes, nic::CounterId rem
   if (options.key.has_value()) {
     const auto at = chosen(*options.key);
     if (at != chosen_keys_.end() && at->key == *options.key)
-      return Status(Code::kInvalidState, "there is a region with this key");
+      return Status(Code::kInvalidState, "another region has this key already");
     chosen_keys_.insert(at, {*options.key, id.value});
   }
   Region& region = regions_[id.value];
@@ -63,7 +63,7 @@ Status RegionTable::remove(RegionId id, bool busy) {
     return {Code::kNotFound, "no such region is registered"};
   Region& region = regions_[id.value];
   if (region.uses > 0)
-    return {Code::kInvalidState, "the region is named by " + std::to_string(region.uses) + " entries or operations"};
+    return {Code::kInvalidState, std::to_string(region.uses) + " entries or operations still use the region"};
   region.closing = true;
   if (region.pins > 0 || busy)
     return {Code::kAgain, "messages are landing in the region"};
