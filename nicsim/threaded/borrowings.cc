@@ -23,7 +23,7 @@ std::byte* Borrowings::borrow(uint32_t source, uint64_t registration, const Devi
       found->targets.push_back(target);
     return found->memory;
   }
-  // The source has registered the memory anew: it may be other memory at the same place.
+  // The source has registered the memory again: it may be other memory at the same address.
   std::erase_if(borrowings_, [&](const Borrowing& each) {
     if (each.source != source || each.registration == registration || each.loan != loan || each.copies > 0)
       return false;
@@ -40,7 +40,7 @@ std::byte* Borrowings::borrow(uint32_t source, uint64_t registration, const Devi
 void Borrowings::ended(const std::byte* borrowed) {
   const auto found = std::find_if(borrowings_.begin(), borrowings_.end(),
                                   [&](const Borrowing& each) { return each.memory == borrowed && each.copies > 0; });
-  LANYARD_CHECK(found != borrowings_.end(), "a copy from borrowed memory has ended");
+  LANYARD_CHECK(found != borrowings_.end(), "ended() needs a copy in flight from this memory");
   --found->copies;
 }
 

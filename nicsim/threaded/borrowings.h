@@ -1,7 +1,7 @@
-// Borrowings: the device memory of other processes that this card has in its reach, each range borrowed once and kept
-// for as long as a region lives that something came into from there.
+// Borrowings: memory that other processes have lent to this NIC. It borrows each range once and
+// keeps it while any region exists that has received data from it.
 //
-// Threads: whoever drives the NIC.
+// Threads: the one that drives the NIC.
 #ifndef LANYARD_NICSIM_THREADED_BORROWINGS_H_
 #define LANYARD_NICSIM_THREADED_BORROWINGS_H_
 
@@ -17,17 +17,18 @@ namespace lanyard::nicsim {
 class Borrowings {
  public:
   explicit Borrowings(DeviceMemory& memory) : memory_(memory) {}
-  // Gives everything back. Requires that no copy is under way.
+  // Gives everything back. Requires that no copy is in flight.
   ~Borrowings();
   Borrowings(const Borrowings&) = delete;
   Borrowings& operator=(const Borrowings&) = delete;
 
-  // Where the range lies that `source` has lent, for one copy into `target`, which is on `device`, until ended(); null
-  // where it cannot be reached. `registration` tells it from what the same loan meant before.
+  // Returns the address of a range that `source` has lent, for one copy into `target`, until
+  // ended(). Null if the range is out of reach. `device` is the target's device. `registration`
+  // tells the loan from earlier loans of the same memory.
   std::byte* borrow(uint32_t source, uint64_t registration, const DeviceMemory::Loan& loan, nic::RegionId target,
                     int device);
   void ended(const std::byte* borrowed);
-  // The region has gone, and all copies into it have ended.
+  // Requires that the region is deregistered and that all copies into it have ended.
   void forget(nic::RegionId target);
 
  private:
@@ -35,10 +36,10 @@ class Borrowings {
     uint32_t source = 0;
     uint64_t registration = 0;
     DeviceMemory::Loan loan;
-    int device = DeviceMemory::kHost;  // that reaches it
+    int device = DeviceMemory::kHost;  // the device that reaches it
     std::byte* memory = nullptr;
-    uint32_t copies = 0;                 // under way
-    std::vector<nic::RegionId> targets;  // that it is kept for
+    uint32_t copies = 0;                 // in flight
+    std::vector<nic::RegionId> targets;  // regions that have received data from it
   };
 
   DeviceMemory& memory_;

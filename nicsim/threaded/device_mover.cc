@@ -18,7 +18,7 @@ static_assert(sizeof(DeviceMemory::Loan) == kLoanBytes);
 
 namespace {
 
-// What the host copies at once, so that no call lasts long.
+// The most that the host copies in one call, so that no call lasts long.
 constexpr uint64_t kPortionBytes = Wire::kPortionBytes;
 
 }  // namespace
@@ -59,7 +59,8 @@ void DeviceMover::add_region(RegionId id, void* base, uint64_t bytes, int device
   region.device = device;
   region.base = static_cast<std::byte*>(base);
   region.bytes = bytes;
-  // Memory that is registered elsewhere at this moment is the same memory: what was borrowed of it is still right.
+  // If the same memory is registered elsewhere now, it is unchanged: peers
+  // may keep their borrowings.
   const auto same = std::find_if(regions_.begin(), regions_.end(), [&](const Region& other) {
     return &other != &region && device != DeviceMemory::kHost && other.device == device && other.base == region.base &&
            other.bytes == bytes;
@@ -68,12 +69,12 @@ void DeviceMover::add_region(RegionId id, void* base, uint64_t bytes, int device
 }
 
 void DeviceMover::remove_region(RegionId id) {
-  LANYARD_CHECK(!is_busy(id), "no copy touches a region that goes");
+  LANYARD_CHECK(!is_busy(id), "no copy may be in flight for a region that is removed");
   borrowings_.forget(id);
   regions_[id.value] = Region{};
 }
 
-// Once a region, as a whole.
+// Lends the whole region, once.
 bool DeviceMover::lend(Region& region) {
   if (region.loan != nullptr || !region.lendable)
     return region.loan != nullptr;
@@ -185,7 +186,7 @@ bool DeviceMover::pull(const Packet& packet, const Landing& landing, const std::
       borrowings_.borrow(packet.source, packet.loan, loan, landing.region, regions_[landing.region.value].device);
   if (borrowed == nullptr)
     return false;
-  // The packet says what another process wrote there.
+  // Another process wrote the packet: check it.
   const uint64_t lent = memory_.lent_bytes(loan);
   if (packet.operand > lent || packet.bytes > lent - packet.operand) {
     borrowings_.ended(borrowed);
@@ -202,7 +203,8 @@ bool DeviceMover::pull(const Packet& packet, const Landing& landing, const std::
   return true;
 }
 
-// Its operations have failed. What it has lent may be something else by now, so that a pull from there is no message.
+// The peer's operations have failed. Memory that it lent may hold other data by now,
+// so its pulls do not count.
 void DeviceMover::peer_lost(uint32_t peer) {
   for (Sent& sent : sent_) {
     if (sent.state == Sent::State::kNone || sent.peer != peer)
@@ -236,7 +238,7 @@ void DeviceMover::begin(Move move) {
       move.staging = staging.value();
     } else {
       move.code = staging.status().code();
-      move.phase = Move::Phase::kOver;  // poll() tells
+      move.phase = Move::Phase::kOver;  // poll() reports it
     }
   }
   if (move.goal == Move::Goal::kSend)
@@ -268,7 +270,7 @@ size_t DeviceMover::poll() {
   return steps;
 }
 
-// As far as it goes now; never to finish(). Returns whether it has got anywhere.
+// Moves on as far as possible now, but never calls finish(). Returns true if anything was done.
 bool DeviceMover::advance(Move& move, uint64_t& budget) {
   using Phase = Move::Phase;
   if (move.dropped && move.phase != Phase::kCopy)
@@ -342,7 +344,7 @@ void DeviceMover::finish(const Move& move) {
   if (move.goal == Move::Goal::kLand)
     return client_.moved(move.packet, move.dropped ? Code::kFailed : move.code);
   if (move.dropped)
-    return;  // its operation has ended with its peer
+    return;  // the operation has ended with its peer
   sent_[move.packet.token].state = Sent::State::kNone;
   client_.not_sent(move.peer, move.packet, move.code);
 }

@@ -1,21 +1,21 @@
-// DeviceMover: moves the messages of one NIC that begin or end in device memory, and knows which of its regions are
-// such.
+// DeviceMover: moves the messages of one NIC that begin or end in device memory. It knows which
+// regions are device memory.
 //
-// Nobody but the device copies there, and while it does the host goes on: a move is a short chain of steps that poll()
-// takes as they become possible, and its end is told once the device has ended the last copy. What the host touches
-// meanwhile is staging memory; host memory of the user's is copied to and from staging a portion at a time.
+// Only the device copies device memory; the host goes on meanwhile. A move is a short chain of
+// steps, which poll() takes as they become possible. The client hears of the end once the last copy
+// has ended. Host memory of the user is copied to and from staging memory, one portion a call.
 //
-//   within this NIC        source -> target, or by staging where one of them is host memory
-//   out, to a peer here    nothing: the peer gets a loan (kPull) and copies; where it cannot, as below from then on
+//   within this NIC        source -> target; through staging if one of them is host memory
+//   out, to a peer here    a loan (kPull): the peer copies; if it cannot, as below from then on
 //   out, elsewhere         source -> staging, which is the wire's payload until the ack
 //   in, staged             the wire fills staging; -> target
-//   in, pulled             what the peer has lent -> target, or by staging where that is host memory
+//   in, pulled             lent memory of the peer -> target; through staging if it is host memory
 //
-// A peer that is lost may still have been copying from lent memory; that its process has ended is the only thing that
-// is sure to stop it.
+// A lost peer may still copy from lent memory. Only the end of its process is sure to stop it.
 //
-// Threads: whoever drives the NIC, but for device_of() and is_device(), which any may call, the latter of a region that
-// it may name. Allocates only for what has never been so many before; staging comes from the DeviceMemory.
+// Threads: the one that drives the NIC. Any thread may call device_of(), and is_device() for a
+// region that it may name. Allocates only when more moves are in flight than ever before. Staging
+// memory comes from DeviceMemory.
 #ifndef LANYARD_NICSIM_THREADED_DEVICE_MOVER_H_
 #define LANYARD_NICSIM_THREADED_DEVICE_MOVER_H_
 
@@ -35,63 +35,66 @@ namespace lanyard::nicsim {
 
 class DeviceMover {
  public:
-  // The NIC that asks for moves. Told of their ends from within poll().
+  // The NIC that asks for moves. poll() calls it when they end.
   class Client {
    public:
     virtual ~Client() = default;
-    // Gives a packet to the wire. The payload is kept until acknowledged() or peer_lost(). From within send() too.
+    // Gives a packet to the wire. The payload is valid until acknowledged() or
+    // peer_lost(). send() may call it too.
     virtual void transmit(uint32_t peer, const Packet& packet, const std::byte* payload) = 0;
-    // A write of this NIC's cannot be read from the device.
+    // A write could not be read from the device.
     virtual void not_sent(uint32_t peer, const Packet& packet, Code code) = 0;
-    // A message is where it was to go, or (not kOk) will never be.
+    // The message has reached its target, or has failed (not kOk).
     virtual void moved(const Packet& packet, Code code) = 0;
   };
 
-  // Both outlive it.
+  // memory and client must outlive this object.
   DeviceMover(DeviceMemory& memory, const ModelLimits& limits, Client& client);
-  // Waits for the copies under way. Requires that the wire has gone, which may use staging memory.
+  // Waits for the copies in flight. Destroy the wire first: it may use staging memory.
   ~DeviceMover();
   DeviceMover(const DeviceMover&) = delete;
   DeviceMover& operator=(const DeviceMover&) = delete;
 
-  // Which peers can be asked to pull.
+  // True for every peer that can copy from this process's memory.
   void set_peers(std::vector<bool> share_host) { pulls_ = std::move(share_host); }
 
-  // ---- Regions, host memory too
+  // ---- Regions, also of host memory
   Result<int> device_of(const void* base, uint64_t bytes) const;
   void add_region(nic::RegionId region, void* base, uint64_t bytes, int device);
-  // Whether a copy that is under way touches it.
+  // True if a copy in flight touches the region.
   bool is_busy(nic::RegionId region) const { return regions_[region.value].moves > 0; }
-  // Requires that it is not busy.
+  // Requires !is_busy(region).
   void remove_region(nic::RegionId region);
   bool is_device(nic::RegionId region) const { return regions_[region.value].device != DeviceMemory::kHost; }
 
   // ---- Out: kWrites of more than 0 bytes
-  // From one region of this NIC to another, of which one is device memory.
+  // Moves data from one region of this NIC to another. At least one is device memory.
   void move(const Packet& packet, nic::LocalSpan from, const Landing& landing);
-  // From device memory to a peer.
+  // Sends device memory to a peer.
   void send(uint32_t peer, const Packet& packet, nic::LocalSpan from);
-  // Whether the operation of this NIC has not been sent at all yet, so that nobody can have answered it.
+  // True if the operation has not been sent yet, so that no valid ack can exist.
   bool is_staging(uint32_t token) const { return sent_[token].state == Sent::State::kStaging; }
   // The operation has ended.
   void acknowledged(uint32_t token);
-  // A kCannotPull; what answers nothing is dropped.
+  // Handles a kCannotPull. Ignores one that answers no offer.
   void pull_refused(const Packet& packet);
 
   // ---- In
-  // Where a kWrite into device memory is put meanwhile. kExhausted.
+  // Returns staging memory for a kWrite that arrives for device memory. kExhausted.
   Result<std::byte*> place(const Packet& packet, const Landing& landing);
-  // The end of a kWrite on the wire. False where place() was not asked for it.
+  // The wire has delivered the kWrite. Returns false if place() was not called for it.
   bool landed(const Packet& packet);
   void abandoned(const Packet& packet);
-  // A kPull that the model has let in. False where the source's memory is out of reach.
+  // Starts a kPull that the model has accepted. Returns false if the
+  // source's memory is out of reach.
   bool pull(const Packet& packet, const Landing& landing, const std::byte* loan);
-  // After the wire has given up its arrivals from there.
+  // Call it after the wire has abandoned its arrivals from the peer.
   void peer_lost(uint32_t peer);
 
   // ---- Steps
   bool busy() const { return !moves_.empty(); }
-  // Moves things on, and tells the ends; returns the number of steps done. Never waits for the device.
+  // Takes the possible steps, reports ended moves, and returns the number of steps.
+  // Never waits for the device.
   size_t poll();
 
  private:
@@ -100,11 +103,11 @@ class DeviceMover {
     std::byte* base = nullptr;
     uint64_t bytes = 0;
     uint64_t registration = 0;
-    uint32_t moves = 0;  // under way that touch it
+    uint32_t moves = 0;  // moves in flight that touch it
     bool lendable = true;
-    std::unique_ptr<const DeviceMemory::Loan> loan;  // once it has been lent
+    std::unique_ptr<const DeviceMemory::Loan> loan;  // set once it has been lent
   };
-  // An operation of this NIC from device memory, by its token.
+  // An operation of this NIC from device memory, by token.
   struct Sent {
     enum class State : uint8_t { kNone, kOffered, kStaging, kSent } state = State::kNone;
     uint32_t peer = 0;
@@ -112,7 +115,7 @@ class DeviceMover {
     nic::LocalSpan from;
     std::byte* staging = nullptr;  // kSent
   };
-  // A write that comes over the wire into staging.
+  // A write that the wire puts into staging.
   struct Arrival {
     Packet packet;
     Landing landing;
@@ -122,19 +125,19 @@ class DeviceMover {
     enum class Goal : uint8_t { kSend, kLand } goal = Goal::kLand;
     enum class Phase : uint8_t { kFill, kStart, kCopy, kSpread, kOver } phase = Phase::kStart;
     Code code = Code::kOk;
-    bool dropped = false;  // nobody waits for it any more
-    bool fills = false;    // the source is host memory of the user's: through staging
-    bool spreads = false;  // so is the target
+    bool dropped = false;  // its operation has failed already
+    bool fills = false;    // the source is host memory of the user: go through staging
+    bool spreads = false;  // the target is, likewise
     Packet packet;
-    uint32_t peer = 0;  // kSend: to whom
+    uint32_t peer = 0;  // kSend: the receiver
     const std::byte* from = nullptr;
     std::byte* to = nullptr;
     std::byte* staging = nullptr;
-    const std::byte* borrowed = nullptr;  // the range that `from` lies in, where a peer has lent it
-    uint64_t done = 0;                    // of filling or spreading
+    const std::byte* borrowed = nullptr;  // the lent range of `from`, if a peer has lent it
+    uint64_t done = 0;                    // bytes, during kFill and kSpread
     DeviceMemory::Copy copy;
-    nic::RegionId source;  // of this NIC; may be none
-    nic::RegionId target;  // the same
+    nic::RegionId source;  // a region of this NIC; may be none
+    nic::RegionId target;  // likewise
   };
 
   std::byte* address(nic::LocalSpan span) const { return regions_[span.region.value].base + span.offset; }
@@ -154,8 +157,8 @@ class DeviceMover {
   std::vector<Sent> sent_;
   std::vector<bool> pulls_;  // by peer: may be offered a loan
   std::vector<Arrival> arrivals_;
-  std::vector<Move> moves_;  // under way, the oldest first
-  std::vector<Move> over_;   // inside poll()
+  std::vector<Move> moves_;  // in flight, the oldest first
+  std::vector<Move> over_;   // used inside poll()
   bool full_ = false;        // the device takes no more copies until the next poll()
   uint64_t registrations_ = 0;
 };

@@ -1,16 +1,17 @@
-// DoorbellWords: one word a counter, for rings by whatever can add to memory (nic.h, DoorbellKind::kAtomicAdd).
+// DoorbellWords: one word a counter. Anything that can add to memory rings it
+// (nic.h, DoorbellKind::kAtomicAdd).
 //
-// The card only reads them, as a GPU's add is not indivisible against a write of the host's: it keeps what it has seen
-// of each word and rings the difference, modulo 2^64. A total below the last one seen was stored earlier and arrived
-// late: it rings nothing.
+// The NIC only reads the words, because a GPU's add need not be atomic against a host's write. It
+// remembers the last value of each word and rings the difference, modulo 2^64. A value below the
+// last one was stored earlier and arrived late: it rings nothing.
 //
-// A word keeps its value when its counter is closed, and counts from there when it is handed out again: rings that land
-// in between vanish. A ring that lands still later counts for the next counter. Close a counter only when no ring of it
-// is in flight.
+// Closing a counter does not change its word, and the next counter counts from that value. Rings
+// that land between the two are lost; later ones count for the new counter. So close a counter only
+// when no ring of it is in flight.
 //
-// The words have pages to themselves, because a GPU's driver makes whole pages known to the GPU.
+// The words have pages of their own, because a GPU's driver makes whole pages known to the GPU.
 //
-// Threads: whoever drives the NIC; the words themselves are anybody's to add to.
+// Threads: the one that drives the NIC. Any thread or device may add to the words.
 #ifndef LANYARD_NICSIM_THREADED_DOORBELL_WORDS_H_
 #define LANYARD_NICSIM_THREADED_DOORBELL_WORDS_H_
 
@@ -29,12 +30,12 @@ class DoorbellWords {
   DoorbellWords(const DoorbellWords&) = delete;
   DoorbellWords& operator=(const DoorbellWords&) = delete;
 
-  // The counter's word, which is looked at from now on until take_back().
+  // Returns the counter's word. read() looks at it until take_back().
   uint64_t* hand_out(nic::CounterId counter);
   void take_back(nic::CounterId counter);
   uint32_t handed_out() const { return static_cast<uint32_t>(armed_.size()); }
 
-  // Calls ring(counter, value) for every word that has been added to since it was last looked at; returns how many.
+  // Calls ring(counter, value) for every word that has grown since the last call. Returns how many.
   template <typename Ring>
   size_t read(Ring&& ring) {
     size_t rung = 0;
@@ -56,12 +57,12 @@ class DoorbellWords {
     uint64_t seen = 0;
   };
 
-  // What the ringer wrote before it rang is seen afterwards.
+  // Acquire: the NIC then sees what the ringer wrote before it rang.
   uint64_t load(uint32_t counter) const { return __atomic_load_n(&words_[counter], __ATOMIC_ACQUIRE); }
 
   uint64_t* words_ = nullptr;
   size_t bytes_ = 0;
-  std::vector<Armed> armed_;  // those that were handed out
+  std::vector<Armed> armed_;  // the words handed out
 };
 
 }  // namespace lanyard::nicsim

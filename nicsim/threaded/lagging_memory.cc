@@ -21,7 +21,7 @@ using std::chrono::steady_clock;
 class LaggingMemory final : public DeviceMemory {
  public:
   LaggingMemory(DeviceMemory& memory, microseconds lag) : memory_(memory), lag_(lag) {}
-  // Makes good what is late.
+  // Delivers what is late.
   ~LaggingMemory() override;
   Status start();
 
@@ -39,24 +39,24 @@ class LaggingMemory final : public DeviceMemory {
   uint64_t lent_bytes(const Loan& loan) const override { return memory_.lent_bytes(loan); }
 
  private:
-  struct Promise {
+  struct DelayedCopy {
     uint64_t number = 0;
     Copy copy = {};
-    std::byte* shadow = nullptr;  // what the source held; null where the copy is an honest one
+    std::byte* shadow = nullptr;  // the source's bytes; null for a copy without delay
     void* to = nullptr;
     uint64_t bytes = 0;
-    steady_clock::time_point due = {};  // once it has been said to have ended
+    steady_clock::time_point due = {};  // set once has_ended() has returned true
   };
 
   void run();
-  void make_good(const Promise& late);
+  void deliver(const DelayedCopy& late);
 
   DeviceMemory& memory_;
   const microseconds lag_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Promise> early_;  // copies that have not been said to have ended
-  std::deque<Promise> late_;
+  std::vector<DelayedCopy> early_;  // has_ended() has not returned true yet
+  std::deque<DelayedCopy> late_;
   uint64_t numbers_ = 0;
   bool stopping_ = false;
   std::thread thread_;
@@ -81,7 +81,7 @@ Status LaggingMemory::start() {
 }
 
 Result<DeviceMemory::Copy> LaggingMemory::start_copy(void* to, const void* from, uint64_t bytes) {
-  Promise early{.to = to, .bytes = bytes};
+  DelayedCopy early{.to = to, .bytes = bytes};
   const Result<int> device = memory_.device_of(to, bytes);
   if (device.ok() && device.value() != kHost) {
     const Result<std::byte*> shadow = memory_.take_staging(bytes);
@@ -105,12 +105,12 @@ Result<DeviceMemory::Copy> LaggingMemory::start_copy(void* to, const void* from,
 Result<bool> LaggingMemory::has_ended(Copy copy) {
   const std::lock_guard lock(mutex_);
   const auto found =
-      std::find_if(early_.begin(), early_.end(), [&](const Promise& each) { return each.number == copy.number; });
-  LANYARD_CHECK(found != early_.end(), "a copy is asked for that has not been forgotten");
+      std::find_if(early_.begin(), early_.end(), [&](const DelayedCopy& each) { return each.number == copy.number; });
+  LANYARD_CHECK(found != early_.end(), "has_ended() needs a copy that has not ended yet");
   const Result<bool> ended = memory_.has_ended(found->copy);
   if (ended.ok() && !ended.value())
     return false;
-  Promise early = *found;
+  DelayedCopy early = *found;
   early_.erase(found);
   if (early.shadow == nullptr)
     return ended;
@@ -133,20 +133,20 @@ void LaggingMemory::run() {
       changed_.wait(lock);
       continue;
     }
-    const Promise late = late_.front();
+    const DelayedCopy late = late_.front();
     if (!stopping_ && steady_clock::now() < late.due) {
       changed_.wait_until(lock, late.due);
       continue;
     }
     late_.pop_front();
     lock.unlock();
-    make_good(late);
+    deliver(late);
     lock.lock();
   }
 }
 
-// One that fails has been said to be done long ago.
-void LaggingMemory::make_good(const Promise& late) {
+// Delivers the bytes. A failure here goes unreported: has_ended() returned true long before.
+void LaggingMemory::deliver(const DelayedCopy& late) {
   constexpr microseconds kPeriod{50};
   Result<Copy> copy = memory_.start_copy(late.to, late.shadow, late.bytes);
   for (; copy.status().code() == Code::kAgain; copy = memory_.start_copy(late.to, late.shadow, late.bytes))

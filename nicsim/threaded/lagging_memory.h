@@ -1,9 +1,9 @@
-// A device whose data comes later than it says: a fault to be found, by tests and by whoever checks what a job
-// receives.
+// An injected fault for tests and for tools that check received data: a device whose data
+// arrives later than it says.
 //
-// A copy into device memory is said to have ended once its source has been read; the bytes appear in the device's
-// memory some time afterwards. So the simulated card counts a message, and sets its flag, while a kernel still finds
-// the old bytes there. Everything else is as in the device memory underneath.
+// A copy into device memory reports its end once the source has been read; its bytes appear some
+// time later. So the simulated NIC counts a message and sets its flag while a kernel still reads
+// the old bytes. Everything else works as in the memory underneath.
 #ifndef LANYARD_NICSIM_THREADED_LAGGING_MEMORY_H_
 #define LANYARD_NICSIM_THREADED_LAGGING_MEMORY_H_
 
@@ -15,8 +15,8 @@
 
 namespace lanyard::nicsim {
 
-// `memory` outlives it; memory that has been copied to must live for `lag` longer than the copy said. kFailed where the
-// system has no thread.
+// `memory` must outlive the result. Memory that has been copied to must live for `lag` after
+// has_ended() returned true. kExhausted if the system cannot start a thread.
 Result<std::unique_ptr<DeviceMemory>> make_lagging_memory(DeviceMemory& memory, std::chrono::microseconds lag);
 
 }  // namespace lanyard::nicsim

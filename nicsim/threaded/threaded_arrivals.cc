@@ -1,4 +1,4 @@
-// The part of ThreadedNic that is the wire's sink, and the device mover's client: what arrives, and where it goes.
+// The part of ThreadedNic that handles arrivals: the wire's sink and the device mover's client.
 #include "nicsim/threaded/threaded_nic.h"
 
 namespace lanyard::nicsim {
@@ -61,7 +61,7 @@ Packet ThreadedNic::apply(const Packet& packet) {
 
 void ThreadedNic::atomic_arrived(const Packet& packet) { wire_->send(packet.source, apply(packet), nullptr); }
 
-// What makes no sense is dropped: other processes write the wire's memory.
+// Ignores acks without an operation: other processes write the wire's memory.
 void ThreadedNic::ack_arrived(const Packet& packet) {
   if (model_.awaits(packet) && (mover_ == nullptr || !mover_->is_staging(packet.token)))
     complete(packet);
@@ -85,7 +85,7 @@ void ThreadedNic::pull_refused(const Packet& packet) {
 void ThreadedNic::peer_lost(uint32_t peer, const std::string& why) {
   if (mover_ != nullptr)
     mover_->peer_lost(peer);
-  // Whoever sees an operation fail for this sees the cause.
+  // First the cause: a thread that sees an operation fail then finds it.
   why_lost_[peer] = why;
   lost_[peer].store(true, std::memory_order_release);
   lost_count_.fetch_add(1, std::memory_order_release);
@@ -108,7 +108,7 @@ void ThreadedNic::not_sent(uint32_t peer, const Packet& packet, Code code) {
   complete({.kind = PacketKind::kAck, .code = code, .source = peer, .token = packet.token});
 }
 
-// All of a message is where it was to go, or will never be.
+// The whole message has reached its target, or has failed.
 void ThreadedNic::moved(const Packet& packet, Code code) {
   if (code == Code::kOk)
     count(packet);

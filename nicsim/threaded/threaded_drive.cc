@@ -1,4 +1,5 @@
-// The part of ThreadedNic that drives: entries that fire, operations on their way out, and what others see of it.
+// The part of ThreadedNic that drives: it fires entries, sends operations, and publishes
+// what other threads read.
 #include <cstring>
 
 #include "nicsim/threaded/threaded_nic.h"
@@ -12,7 +13,7 @@ size_t ThreadedNic::progress() {
   while (right_.try_take()) {
     steps += drive();
     right_.give_back();
-    // A command pushed by a thread that found this one driving is this one's to run.
+    // A command pushed by a thread that found this one driving must be run here.
     if (commands_.empty())
       break;
   }
@@ -37,13 +38,13 @@ size_t ThreadedNic::drive() {
   return steps;
 }
 
-// After publish(): whoever it wakes finds the counter as it is.
+// Call it after publish(): a thread that the listener wakes must find the counter up to date.
 void ThreadedNic::tell_listener() {
   heard_ = false;
   listener_.call(listener_.object);
 }
 
-// A copy that has been started wakes nobody when it ends: where nobody attends, the NIC's own thread is to look.
+// The end of a copy wakes no thread. If no thread polls, the NIC's own thread must watch it.
 void ThreadedNic::watch_moves() {
   const bool moving = mover_ != nullptr && mover_->busy();
   if (moving == moving_.load(std::memory_order_relaxed))
@@ -53,7 +54,7 @@ void ThreadedNic::watch_moves() {
     wire_->wake(Wire::Sleeper::kOwner);
 }
 
-// What others read or sleep for without driving.
+// Publishes what other threads read without driving, and wakes the sleepers.
 void ThreadedNic::publish(size_t steps) {
   if (steps == 0)
     return;
@@ -80,7 +81,7 @@ size_t ThreadedNic::fire_ready() {
     ++steps;
   }
   while (const std::optional<uint32_t> entry = model_.ready()) {
-    // Whoever sees what this entry does sees the failures that came before it.
+    // A thread that sees an effect of this entry must also see the failures before it (N13).
     failures_.store(model_.failures(), std::memory_order_release);
     const std::optional<Launch> launch = model_.fire(*entry);
     free_entries_.fetch_add(1, std::memory_order_relaxed);
@@ -91,7 +92,8 @@ size_t ThreadedNic::fire_ready() {
   return steps;
 }
 
-// To this NIC itself at once, to another over the wire, and from or to device memory by and by.
+// To this NIC itself: now. To a peer: over the wire. From or to device memory: by the
+// mover, over several polls.
 void ThreadedNic::carry(const Launch& launch) {
   const nic::LocalSpan from = model_.under_way(launch.packet.token).local;
   const bool from_device = launch.payload != nullptr && is_device(from.region);

@@ -1,4 +1,5 @@
-// The part of ThreadedNic that takes operations and rings: commands for whoever drives, and their credits.
+// The part of ThreadedNic that takes operations and rings. It turns them into commands for the
+// driving thread, and counts the free entries.
 #include <algorithm>
 #include <string>
 
@@ -13,14 +14,14 @@ using nic::Op;
 
 namespace {
 
-Status no_peer() { return {Code::kNotFound, "no such peer"}; }
+Status no_peer(const Op& op) { return {Code::kNotFound, "there is no peer " + std::to_string(op.remote.peer)}; }
 
 }  // namespace
 
 Status ThreadedNic::post(std::span<const DeferredOp> ops) {
   for (const DeferredOp& op : ops) {
     if (!reaches(op.op))
-      return no_peer();
+      return no_peer(op.op);
     LANYARD_RETURN_IF_ERROR(model_.validate(op));
     LANYARD_RETURN_IF_ERROR(check_operands(op.op));
   }
@@ -34,7 +35,7 @@ Status ThreadedNic::post(std::span<const DeferredOp> ops) {
   return {};
 }
 
-// All or none.
+// Takes all the entries or none (N6).
 Status ThreadedNic::take_entries(size_t wanted) {
   uint32_t free = free_entries_.load(std::memory_order_relaxed);
   do {
@@ -50,7 +51,7 @@ Status ThreadedNic::take_entries(size_t wanted) {
 
 Result<nic::PreparedId> ThreadedNic::prepare(const Op& op) {
   if (!reaches(op))
-    return no_peer();
+    return no_peer(op);
   Driving driving(*this, Driving::Afterwards::kLittle);
   LANYARD_RETURN_IF_ERROR(model_.validate(op));
   LANYARD_RETURN_IF_ERROR(check_operands(op));
@@ -90,19 +91,19 @@ Status ThreadedNic::check_operands(const Op& op) const {
   if (mover_ == nullptr || op.kind != nic::OpKind::kAtomic)
     return {};
   if (is_device(op.local.region))
-    return {Code::kUnsupported, "the operands of atomics lie in host memory"};
+    return {Code::kUnsupported, "the operand of an atomic must lie in host memory"};
   return {};
 }
 
 Status ThreadedNic::issue(const Op& op) {
   if (!reaches(op))
-    return no_peer();
+    return no_peer(op);
   LANYARD_RETURN_IF_ERROR(model_.validate(op));
   LANYARD_RETURN_IF_ERROR(check_operands(op));
   uint32_t free = free_issues_.load(std::memory_order_relaxed);
   do {
     if (free == 0)
-      return {Code::kAgain, "too many operations are under way"};
+      return {Code::kAgain, "too many issued operations wait for room in flight"};
   } while (!free_issues_.compare_exchange_weak(free, free - 1, std::memory_order_relaxed));
   push([&op](Command& command) {
     command.kind = Command::Kind::kIssue;
@@ -130,7 +131,7 @@ Status ThreadedNic::flush() {
   return {};
 }
 
-// ---- Of whoever drives
+// ---- Called by the driving thread
 
 size_t ThreadedNic::run_commands() {
   size_t steps = 0;

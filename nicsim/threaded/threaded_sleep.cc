@@ -1,4 +1,4 @@
-// The part of ThreadedNic that sleeps: threads that wait, and the NIC's own.
+// The part of ThreadedNic that sleeps: waiting threads and the NIC's own thread (the owner).
 #include <sched.h>
 
 #include <algorithm>
@@ -14,10 +14,10 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// How often a doorbell word is looked at while nobody drives and little is to be expected.
+// How often a sleeping thread looks at doorbell words and device copies.
 constexpr microseconds kDoorbellPeriod{50};
-// After something happened the owner naps for a while before it sleeps without limit, so that posting to a warm NIC
-// makes no system call.
+// After a step the owner takes naps for a while before it sleeps without limit. So posting to a NIC
+// in use makes no system call.
 constexpr milliseconds kNap{1};
 constexpr milliseconds kWarmFor{100};
 constexpr int kIdleRounds = 32;
@@ -26,17 +26,17 @@ constexpr int kIdleRounds = 32;
 
 bool ThreadedNic::idle() const { return commands_.empty(); }
 
-// Something that a ring may set off, or that will end.
+// True if a ring may fire something or an operation is in flight.
 bool ThreadedNic::has_work() const {
   return free_entries_.load(std::memory_order_relaxed) < caps_.deferred_depth ||
          under_way_.load(std::memory_order_relaxed);
 }
 
 void ThreadedNic::wait_since(uint64_t seen, Nanoseconds timeout) {
-  // Doorbell words and devices wake nobody.
+  // Doorbell words and devices wake no thread.
   const bool watches = armed_count_.load() > 0 || moving_.load();
   const Nanoseconds limit = watches ? std::min<Nanoseconds>(timeout, kDoorbellPeriod) : timeout;
-  // The wire asks this once the sleeper can be seen by publish(): one of the two sees the other.
+  // The wire calls this once publish() can see the sleeper, so no step goes unnoticed.
   struct Since {
     const ThreadedNic* nic;
     uint64_t seen;
@@ -46,8 +46,8 @@ void ThreadedNic::wait_since(uint64_t seen, Nanoseconds timeout) {
     return since->nic->idle() && since->nic->activity() == since->seen;
   };
   wire_->sleep(Wire::Sleeper::kHelper, limit, nothing_happened, &since);
-  // What has arrived may have woken this thread and nobody else (W5), and its caller may go elsewhere now. So it is
-  // taken in here; or handed over, where another thread drives that may have looked before it came.
+  // An arrival may have woken only this thread (W5), whose caller may now do other work: take the
+  // arrival in here. If another thread drives, it may have looked too early: wake a sleeper instead.
   if (progress() == 0) {
     wire_->attend();
     wire_->leave();
@@ -62,7 +62,7 @@ void ThreadedNic::attend() {
 void ThreadedNic::leave() {
   wire_->leave();
   attending_.fetch_sub(1);
-  progress();  // what arrived while this thread attended woke nobody
+  progress();  // what arrived between attend() and leave() woke no thread
   if (moving_.load(std::memory_order_seq_cst) || armed_count_.load() > 0)
     wake_owner_if_asleep();
 }
@@ -87,7 +87,7 @@ void ThreadedNic::run_owner() {
     const bool attended = attending_.load() > 0;
     const size_t steps = progress();
     if (attended) {
-      sched_yield();  // who attends may want this very core
+      sched_yield();  // the polling thread may need this core
     } else if (steps > 0 || ++idle_rounds < kIdleRounds) {
       idle_rounds = steps > 0 ? 0 : idle_rounds;
       sched_yield();
