@@ -1,5 +1,5 @@
-// Calendar: a queue of events by time, for times that lie close together: buckets of a fixed width, each put in order
-// when its time has come.
+// Calendar: a queue of events in the order of time, fast for events that are close together.
+// Buckets have a fixed width; each is sorted when its time comes.
 #ifndef LANYARD_NICSIM_MODELLED_CALENDAR_H_
 #define LANYARD_NICSIM_MODELLED_CALENDAR_H_
 
@@ -14,8 +14,8 @@
 
 namespace lanyard::modelled {
 
-// What happens at a time. Events of one time happen in the order of their ranks, those of a rank in that of `what`: the
-// order says nothing about how they got here, so it is the same whatever the queue.
+// An event. Events of the same time happen in the order of `rank`, then `what`. So the order
+// never depends on the queue.
 struct Event {
   Picoseconds time = 0;
   uint32_t rank = 0;
@@ -32,7 +32,7 @@ struct Event {
 
 class Calendar {
  public:
-  // Requires a time that is not before that of the last event popped.
+  // Requires that the time is not before that of the last event popped.
   void push(const Event& event) {
     const uint64_t bucket = bucket_of(event);
     if (bucket != now_) {
@@ -43,9 +43,9 @@ class Calendar {
     std::push_heap(late_.begin(), late_.end(), std::greater<>());
   }
 
-  // The earliest; false where there is none.
+  // Removes the earliest event. Returns false if there is none.
   bool pop(Event& event) {
-    if (next_ == today_.size() && late_.empty() && !turn())
+    if (next_ == today_.size() && late_.empty() && !next_bucket())
       return false;
     if (next_ < today_.size() && (late_.empty() || today_[next_] < late_.front())) {
       event = today_[next_++];
@@ -58,28 +58,29 @@ class Calendar {
   }
 
  private:
-  // 8 ns.
+  // A bucket is 8 ns wide.
   static uint64_t bucket_of(const Event& event) { return static_cast<uint64_t>(event.time) >> 13; }
 
-  // On to the next bucket that has events.
-  bool turn() {
+  // Moves on to the next bucket that has events. Returns false if there is none.
+  bool next_bucket() {
     if (later_.empty())
       return false;
     now_ = later_.begin()->first;
     today_ = std::move(later_.begin()->second);
     later_.erase(later_.begin());
     next_ = 0;
-    // Ranks that do the same push theirs in runs, which merging takes as they are: a third faster than std::sort.
+    // Ranks that do the same push their events in sorted runs, which merging keeps: a
+    // third faster than std::sort.
     if (!std::is_sorted(today_.begin(), today_.end()))
       std::stable_sort(today_.begin(), today_.end());
     return true;
   }
 
   std::map<uint64_t, std::vector<Event>> later_;
-  uint64_t now_ = 0;          // the bucket whose time it is
+  uint64_t now_ = 0;          // the current bucket
   std::vector<Event> today_;  // its events, in order
-  size_t next_ = 0;           // in `today_`
-  std::vector<Event> late_;   // of the same bucket, pushed since: a heap
+  size_t next_ = 0;           // index in `today_`
+  std::vector<Event> late_;   // a heap: events pushed into the current bucket
 };
 
 }  // namespace lanyard::modelled

@@ -13,11 +13,11 @@ namespace lanyard::modelled {
 
 namespace {
 
-// Enough for a host to be ahead of its stream, or behind, for good.
+// Enough steps that the host stays ahead of its stream, or behind it.
 constexpr uint32_t kSteps = 12;
-constexpr int kStepsOfRefits = 6;  // of the fit, where a fit of nearly the same rows is the start
+constexpr int kStepsOfRefits = 6;  // steps of a fit that starts from a fit of nearly the same rows
 
-// What is fitted; a second figure is the same as the first.
+// A figure to fit. `same`, if any, gets the same value.
 struct Unknown {
   const char* figure;
   const char* same = nullptr;
@@ -116,7 +116,7 @@ Result<std::vector<Compared>> compare(const std::vector<Measurement>& rows, cons
 }
 
 Result<Calibration> calibrate(const std::vector<Measurement>& rows, const Machine& machine, const std::string& origin) {
-  // Whatever the figures are, what can be run once can be run always.
+  // A workload that runs with these figures runs with all others too.
   const Result<std::vector<Compared>> before = compare(rows, machine);
   if (!before.ok())
     return before.status();

@@ -1,5 +1,5 @@
-// Calibration: published measurements, the figures of a machine that make the model's times those measured, and how far
-// off they remain.
+// Calibration: reads published measurements, fits a machine's figures to them, and
+// reports the remaining error.
 #ifndef LANYARD_NICSIM_MODELLED_CALIBRATION_H_
 #define LANYARD_NICSIM_MODELLED_CALIBRATION_H_
 
@@ -15,48 +15,48 @@
 
 namespace lanyard::modelled {
 
-// ---- Measurements, read from CSV in the columns of the published files
+// ---- Measurements: CSV files with the columns of the published ones
 
-// One configuration, by the median of its trials: published ping-pongs are bimodal.
+// One configuration. `us` is the median of its trials, because published ping-pongs are bimodal.
 struct Measurement {
   Workload workload;
-  double us = 0;  // a step's time
+  double us = 0;  // time of a step
   uint32_t trials = 0;
 };
 
 struct Measurements {
   std::vector<Measurement> rows;
-  uint32_t others = 0;  // trials of what is not stream-triggered, which the model says nothing on
+  uint32_t others = 0;  // trials of programs that are not stream-triggered: not modelled
 };
 
-// Two kinds, told apart by their headers:
-//  - halos: nodes, ntasks (a node), backend, solver_time (s), size (cells along each side), memory_type, send_type,
-//    cycles; of backends whose name has "CXI-" and "Buffering" in it
-//  - ping-pongs: Backend (cxi-coarse, cxi-fine), Buffering (db: ready sends, sb: regular ones), Iters, Items (of 4 B),
-//    Time (s)
-// Other columns may stand there. kInvalidArgument: what is wrong, and in which line of `name`; nothing in it counts as
-// wrong, too.
+// Reads one of two kinds of file, told apart by the header:
+//  - halos: nodes, ntasks (a node), backend, solver_time (s), size (cells along each side),
+//    memory_type, send_type, cycles; only backends with "CXI-" and "Buffering" in the name
+//  - ping-pongs: Backend (cxi-coarse, cxi-fine), Buffering (db: ready sends, sb: regular ones),
+//    Iters, Items (of 4 B), Time (s)
+// Other columns are ignored. kInvalidArgument, with the line of `name` and the reason, for a
+// file that is empty or wrong.
 Result<Measurements> read_measurements(std::istream& text, const std::string& name);
 
 // ---- The fit
 
-// Weighted least squares for a function that is not linear, by damped steps of Gauss and Newton (Levenberg, Marquardt).
+// Weighted nonlinear least squares by damped Gauss-Newton steps (Levenberg-Marquardt).
 struct LeastSquares {
-  // By row. Requires as many rows each time, and values that are not negative.
+  // By row. Must return the same number of rows each time. `values` are never negative.
   std::function<std::vector<double>(const std::vector<double>& values)> residuals;
   std::vector<double> weights;  // by row
   int most_steps = 60;
 
   struct Fit {
     std::vector<double> values;
-    std::vector<double> margins;  // half a 95 % interval; infinite where the rows do not tell
+    std::vector<double> margins;  // half a 95 % interval; infinite if undetermined
     std::vector<double> residuals;
   };
   // Values stay at or above 0.
   Fit fit(std::vector<double> start) const;
 };
 
-// The model's time of a step, in us. Errors: as make_typical_job() and run().
+// The modelled time of a step in us. Errors as make_typical_job() and run().
 Result<double> modelled_us(const Workload& workload, const Machine& machine);
 
 struct Errors {
@@ -76,18 +76,19 @@ struct Calibration {
   struct Fitted {
     std::string figure;
     double value = 0;
-    double margin = 0;  // infinite: the measurements do not tell, and the figure is as it was
+    double margin = 0;  // infinite if the measurements do not determine it; it keeps its old value
   };
   Machine machine;
   std::vector<Fitted> figures;
   std::vector<Compared> rows;
 };
 
-// The figures that are fitted; all others are as `machine` has them. Rank counts of halos weigh the same, however many
-// ways of placing them were measured, and together as much as the ping-pongs.
+// Fits the figures listed in calibration.cc; the others stay as in `machine`. Each rank count
+// of halos has the same weight, however many placements were measured. All halos together weigh
+// as much as all ping-pongs.
 Result<Calibration> calibrate(const std::vector<Measurement>& rows, const Machine& machine, const std::string& origin);
 
-// Halos of one rank count, by a calibration from all other rows.
+// The halos of one rank count, modelled with figures fitted to all other rows.
 struct LeftOut {
   uint32_t ranks = 0;
   std::vector<Compared> rows;

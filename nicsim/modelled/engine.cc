@@ -11,33 +11,34 @@ namespace lanyard::modelled {
 
 namespace {
 
-// What an event is, above the entry or stream operation that it is of.
+// The kind of an event. The lower bits of Event::what hold the index of its
+// entry or stream operation.
 enum class Kind : uint32_t { kHost, kPosted, kRing, kArrival, kLanding, kCompletion };
 constexpr int kKindShift = 24;
 
 struct Word {
-  Picoseconds raised = 0;  // the last time
+  Picoseconds raised = 0;  // time of the last increment
   uint32_t value = 0;
 };
 
 // A process's host and stream.
 struct Process {
-  uint32_t counters = 0, words = 0, entries = 0;  // where its own begin
+  uint32_t counters = 0, words = 0, entries = 0;  // the first index of its own
   uint32_t begins = 0;
-  uint32_t card = 0;
-  uint32_t planned = 0;    // steps of the host
-  uint32_t iteration = 1;  // of the stream
-  uint32_t op = 0;         // that is next
+  uint32_t nic = 0;
+  uint32_t planned = 0;    // steps planned by the host
+  uint32_t iteration = 1;  // current step of the stream
+  uint32_t op = 0;         // the stream's next operation
   enum class Parked : uint8_t { kNot, kForHost, kForWord } parked = Parked::kForHost;
   bool full = false;           // the host is too far ahead of the stream
   bool waits = false;          // the host waits for entries
-  uint32_t free = 0;           // entries of its share
-  Picoseconds host_ready = 0;  // when the host has posted what was planned
-  Picoseconds ready = 0;       // when the stream is through with what came before
+  uint32_t free = 0;           // free entries of its share
+  Picoseconds host_ready = 0;  // when the host has posted all planned steps
+  Picoseconds ready = 0;       // when the stream has finished its earlier operations
 };
 
-// A card.
-struct Card {
+// The time until which each side of the NIC is busy.
+struct Nic {
   Picoseconds fires_until = 0, transmits_until = 0, receives_until = 0;
 };
 
@@ -57,7 +58,7 @@ class Engine {
       handle(event);
     }
     if (finished_ < job_.ranks())
-      return standstill();
+      return stuck();
     return std::move(timing_);
   }
 
@@ -69,14 +70,14 @@ class Engine {
       const Program& program = job_.program(rank);
       if (program.entries.size() > share)
         return {Code::kInvalidArgument, "a step needs " + std::to_string(program.entries.size()) +
-                                            " entries at once, and a process's share of its card's is " +
+                                            " entries at once, but each process of a NIC has only " +
                                             std::to_string(share)};
       Process& process = processes_.emplace_back();
       process.counters = std::exchange(counters, counters + program.counters);
       process.words = std::exchange(words, words + program.words);
       process.entries = std::exchange(entries, entries + static_cast<uint32_t>(program.entries.size()));
       process.begins = rank * ahead_;
-      process.card = job_.placement.nic(rank);
+      process.nic = job_.placement.nic(rank);
       for (uint32_t request = 0; request < program.landings.size(); ++request)
         hops_.push_back(job_.placement.hop(rank, job_.link(rank, request).rank));
       process.free = share;
@@ -85,7 +86,7 @@ class Engine {
     words_.resize(words);
     fired_.resize(entries);
     begins_.resize(size_t{job_.ranks()} * ahead_);
-    cards_.resize(job_.placement.nic(job_.ranks() - 1) + 1);
+    nics_.resize(job_.placement.nic(job_.ranks() - 1) + 1);
     timing_.ends.resize(options_.steps);
     through_.resize(options_.steps);
     return {};
@@ -110,12 +111,12 @@ class Engine {
     }
   }
 
-  Card& card_of(uint32_t rank) { return cards_[processes_[rank].card]; }
-  // Either way.
+  Nic& nic_of(uint32_t rank) { return nics_[processes_[rank].nic]; }
+  // The latency is the same in both directions.
   Picoseconds latency(uint32_t rank, uint32_t request) const {
     return costs_.link[static_cast<size_t>(hops_[job_.first_link[rank] + request])];
   }
-  // When the host began with a step that it has planned.
+  // When the host began a planned step.
   Picoseconds began(const Process& process, uint32_t iteration) const {
     return begins_[process.begins + iteration % ahead_];
   }
@@ -151,7 +152,7 @@ class Engine {
       advance(rank);
   }
 
-  // ---- Card
+  // ---- NIC
 
   void count(uint32_t rank, uint16_t counter, uint32_t value) {
     counters_[processes_[rank].counters + counter] += value;
@@ -159,14 +160,14 @@ class Engine {
       try_fire(rank, entry);
   }
 
-  // Fires the entry as often as it is due, or has it looked at again when it is posted.
+  // Fires the entry as often as it is due. If it is not posted yet, pushes an event for that time.
   void try_fire(uint32_t rank, uint16_t index) {
     const Process& process = processes_[rank];
     const Entry& entry = job_.program(rank).entries[index];
     uint32_t& fired = fired_[process.entries + index];
     while (counters_[process.counters + entry.trigger] >= entry.threshold(fired + 1)) {
       if (fired == process.planned)
-        return;  // the host's plan looks at it
+        return;  // plan() checks it again
       const Picoseconds posted = began(process, fired + 1) + entry.posted;
       if (posted > now_)
         return push(posted, rank, Kind::kPosted, index);
@@ -180,25 +181,24 @@ class Engine {
     ++process.free;
     if (process.waits && process.free >= job_.program(rank).entries.size())
       push(now_, rank, Kind::kHost, 0);
-    Card& card = card_of(rank);
-    card.fires_until = std::max(card.fires_until, now_) + costs_.fire;
-    const Picoseconds done = card.fires_until + costs_.own_word;
+    Nic& nic = nic_of(rank);
+    nic.fires_until = std::max(nic.fires_until, now_) + costs_.fire;
+    const Picoseconds done = nic.fires_until + costs_.own_word;
     if (entry.own)
       return raise(rank, entry.word, done, words_of(rank)[entry.word].value + 1);
-    const Picoseconds starts = std::max(card.fires_until, card.transmits_until);
-    card.transmits_until = starts + costs_.transmit + times(costs_.transmit_byte, entry.bytes);
+    const Picoseconds starts = std::max(nic.fires_until, nic.transmits_until);
+    nic.transmits_until = starts + costs_.transmit + times(costs_.transmit_byte, entry.bytes);
     const Picoseconds leaves =
         starts + costs_.transmit + times(costs_.chunk_byte, std::min(costs_.chunk_bytes, entry.bytes));
     push(leaves + latency(rank, entry.request), rank, Kind::kArrival, index);
   }
 
-  // The first packet is there.
+  // The first packet arrives.
   void arrive(uint32_t rank, uint32_t index) {
     const Entry& entry = job_.program(rank).entries[index];
-    Card& card = card_of(job_.link(rank, entry.request).rank);
-    card.receives_until =
-        std::max(card.receives_until, now_) + costs_.receive + times(costs_.transmit_byte, entry.bytes);
-    push(card.receives_until, rank, Kind::kLanding, index);
+    Nic& nic = nic_of(job_.link(rank, entry.request).rank);
+    nic.receives_until = std::max(nic.receives_until, now_) + costs_.receive + times(costs_.transmit_byte, entry.bytes);
+    push(nic.receives_until, rank, Kind::kLanding, index);
   }
 
   void land(uint32_t rank, uint32_t index) {
@@ -233,7 +233,8 @@ class Engine {
       advance(rank);
   }
 
-  // As far as nothing is to be waited for, into the future too: what a stream does there only this stream decides.
+  // Runs the stream until it must wait, also into the future: no other process
+  // affects what it does there.
   void advance(uint32_t rank) {
     Process& process = processes_[rank];
     const Program& program = job_.program(rank);
@@ -277,13 +278,13 @@ class Engine {
     }
   }
 
-  Status standstill() const {
+  Status stuck() const {
     uint32_t rank = 0;
     while (processes_[rank].iteration > options_.steps)
       ++rank;
     const Process& process = processes_[rank];
     const bool host = process.parked == Process::Parked::kForHost;
-    return {Code::kFailed, "rank " + std::to_string(rank) + " stands still in step " +
+    return {Code::kFailed, "rank " + std::to_string(rank) + " makes no progress in step " +
                                std::to_string(process.iteration) + ": its " +
                                (host ? "host waits for entries" : "stream waits for a message")};
   }
@@ -291,17 +292,17 @@ class Engine {
   const Job& job_;
   const Costs& costs_;
   const RunOptions& options_;
-  const uint32_t ahead_;  // steps for which it is kept when the host began, a power of two
+  const uint32_t ahead_;  // steps whose begin time is kept, a power of two
   Calendar calendar_;
   Picoseconds now_ = 0;
   std::vector<Process> processes_;
   std::vector<uint32_t> counters_;
   std::vector<Word> words_;
-  std::vector<uint32_t> fired_;  // by entry: how often
+  std::vector<uint32_t> fired_;  // by entry: how often it fired
   std::vector<Picoseconds> begins_;
-  std::vector<Card> cards_;
+  std::vector<Nic> nics_;
   std::vector<Hop> hops_;          // by link of the job
-  std::vector<uint32_t> through_;  // by step: streams that are through with it
+  std::vector<uint32_t> through_;  // by step: streams that have finished it
   uint32_t finished_ = 0;
   Timing timing_;
 };

@@ -1,8 +1,9 @@
-// Job: processes with their programs and what these cost, who is matched with whom, and where they sit on the machine.
+// Job: the processes, their programs and costs, the matched pairs, and the
+// processes' places on the machine.
 //
-// Serial resources are five: a process's host and stream, and its card's deferred-work queue, transmit and receive
-// sides, the last three shared by the processes of that card. A cost keeps one of them busy, unless it says "later":
-// then it is a delay beside them.
+// There are five serial resources: a process's host and stream, and its NIC's deferred-work queue,
+// transmit side and receive side. The processes of a NIC share the last three. A cost occupies its
+// resource, unless its comment says "later": then it is only a delay.
 #ifndef LANYARD_NICSIM_MODELLED_JOB_H_
 #define LANYARD_NICSIM_MODELLED_JOB_H_
 
@@ -16,34 +17,34 @@
 
 namespace lanyard::modelled {
 
-// How far a message goes.
+// How far a message goes: within the process, the node, the group of nodes, or beyond.
 enum class Hop : uint8_t { kSelf, kNode, kGroup, kGlobal };
 inline constexpr size_t kHops = 4;
 
 struct Costs {
-  Picoseconds post = 0;            // host: to post an entry
-  Picoseconds launch = 0;          // host: to enqueue a kernel
-  Picoseconds enqueue = 0;         // host: to enqueue a memory operation
-  Picoseconds ring = 0;            // stream
-  Picoseconds wait = 0;            // stream: once its word is there; later by as much
-  Picoseconds next_wait = 0;       // stream: the same, of waits that follow one in a batch
-  Picoseconds doorbell = 0;        // later: from the ring until the card's counter has it
-  Picoseconds fire = 0;            // deferred-work queue: an entry
-  Picoseconds own_word = 0;        // later: from firing until a word of the process's own is raised
-  Picoseconds transmit = 0;        // transmit side: a message
-  Femtoseconds transmit_byte = 0;  // transmit side, and receive side
-  Picoseconds receive = 0;         // receive side: a message
-  uint64_t chunk_bytes = 0;        // what is read before the first packet leaves, at most
-  Femtoseconds chunk_byte = 0;     // later, of each of those
-  Picoseconds delivery = 0;        // later: from landing until the data is known to be visible, where that is asked for
-  std::array<Picoseconds, kHops> link = {};  // later
-  uint32_t deferred_depth = 504;             // entries of a card, shared evenly by the processes on it
-  uint32_t run_ahead = 64;                   // steps that a host is ahead of its stream at most
+  Picoseconds post = 0;                      // host: post an entry
+  Picoseconds launch = 0;                    // host: enqueue a kernel
+  Picoseconds enqueue = 0;                   // host: enqueue a memory operation
+  Picoseconds ring = 0;                      // stream: ring a doorbell
+  Picoseconds wait = 0;                      // stream: a wait, after its word is raised
+  Picoseconds next_wait = 0;                 // stream: a wait that follows another in a batch
+  Picoseconds doorbell = 0;                  // later: from the ring until the NIC's counter has it
+  Picoseconds fire = 0;                      // deferred-work queue: fire an entry
+  Picoseconds own_word = 0;                  // later: from firing until an own word is raised
+  Picoseconds transmit = 0;                  // transmit side: a message
+  Femtoseconds transmit_byte = 0;            // transmit side and receive side: a byte
+  Picoseconds receive = 0;                   // receive side: a message
+  uint64_t chunk_bytes = 0;                  // most bytes read before the first packet leaves
+  Femtoseconds chunk_byte = 0;               // later: each of these bytes
+  Picoseconds delivery = 0;                  // later: from landing until delivery is known
+  std::array<Picoseconds, kHops> link = {};  // later: a message, by Hop
+  uint32_t deferred_depth = 504;             // entries of a NIC, shared evenly by its processes
+  uint32_t run_ahead = 64;                   // most steps that a host is ahead of its stream
 
   friend bool operator==(const Costs&, const Costs&) = default;
 };
 
-// Fills in what the program's operations cost.
+// Sets the costs of the program's operations.
 inline void price(Program& program, const Costs& costs) {
   program.host_step = 0;
   for (const HostOp& op : program.host) {
@@ -62,13 +63,14 @@ inline void price(Program& program, const Costs& costs) {
   }
 }
 
-// The other side of a request.
+// The matched request of another rank.
 struct Link {
   uint32_t rank = 0;
   uint32_t request = 0;
 };
 
-// Ranks fill one node after another; those of a node are dealt to its cards in portions.
+// Ranks fill one node after another. The ranks of a node are dealt to its
+// NICs in contiguous blocks.
 struct Placement {
   uint32_t ranks_per_node = 1;
   uint32_t nics_per_node = 1;
@@ -92,9 +94,9 @@ struct Placement {
 struct Job {
   Costs costs;
   Placement placement;
-  std::vector<Program> programs;     // with their prices
-  std::vector<uint32_t> program_of;  // by rank
-  std::vector<uint32_t> first_link;  // by rank: in `links`, of as many as its program has requests
+  std::vector<Program> programs;     // with their costs
+  std::vector<uint32_t> program_of;  // by rank: index in `programs`
+  std::vector<uint32_t> first_link;  // by rank: index in `links` of its first request
   std::vector<Link> links;
 
   uint32_t ranks() const { return static_cast<uint32_t>(program_of.size()); }

@@ -17,10 +17,11 @@ namespace ublas = boost::numeric::ublas;
 using Matrix = ublas::matrix<double>;
 using Vector = ublas::vector<double>;
 
-// Wide, and to both sides: the longer of two chains is what a step takes, and where they are as long a slope is that of
-// one or the other.
+// Differences are wide and to both sides: a step takes the longer of two chains. Near equal lengths
+// the slope would be that of one chain only.
 constexpr double kRelativeChange = 0.01, kLeastChange = 0.01;
-// Steps begin short: where a long one makes a chain the shorter one of two, nothing is felt of its figures any more.
+// Start with short steps: a long one may make a chain the shorter of the two,
+// which hides its figures.
 constexpr double kFirstDamping = 1, kMoreDamping = 4, kLessDamping = 2.5, kMostDamping = 1e6;
 constexpr double kLeastGain = 1e-5;
 
@@ -48,7 +49,7 @@ Matrix jacobian(const LeastSquares& problem, const std::vector<double>& values) 
   return slopes;
 }
 
-// The normal equations' matrix.
+// The matrix of the normal equations.
 Matrix normal(const Matrix& slopes, const std::vector<double>& weights) {
   Matrix matrix = ublas::zero_matrix<double>(slopes.size2(), slopes.size2());
   for (size_t i = 0; i < slopes.size1(); ++i)
@@ -58,7 +59,7 @@ Matrix normal(const Matrix& slopes, const std::vector<double>& weights) {
   return matrix;
 }
 
-// False where the matrix has no inverse.
+// Returns false if the matrix is singular.
 bool solve(Matrix matrix, Vector& right) {
   ublas::permutation_matrix<size_t> order(matrix.size1());
   if (ublas::lu_factorize(matrix, order) != 0)
@@ -67,21 +68,21 @@ bool solve(Matrix matrix, Vector& right) {
   return true;
 }
 
-// Half the 95 % intervals of the values that the rows say something on.
+// Half the 95 % intervals. Infinite for a value that the rows do not determine.
 std::vector<double> margins(const Matrix& slopes, const std::vector<double>& weights, double squares) {
   std::vector<double> margins(slopes.size2(), std::numeric_limits<double>::infinity());
   Matrix matrix = normal(slopes, weights);
-  std::vector<size_t> felt;
+  std::vector<size_t> determined;
   for (size_t k = 0; k < margins.size(); ++k)
     if (matrix(k, k) > 0)
-      felt.push_back(k);
+      determined.push_back(k);
     else
-      matrix(k, k) = 1;  // so that it has an inverse, in which the others are as they would be alone
-  if (slopes.size1() <= felt.size())
+      matrix(k, k) = 1;  // keeps the matrix regular and does not change the other values
+  if (slopes.size1() <= determined.size())
     return margins;
-  const double freedom = static_cast<double>(slopes.size1() - felt.size());
+  const double freedom = static_cast<double>(slopes.size1() - determined.size());
   const double quantile = boost::math::quantile(boost::math::students_t(freedom), 0.975);
-  for (const size_t k : felt) {
+  for (const size_t k : determined) {
     Vector unit = ublas::unit_vector<double>(margins.size(), k);
     if (solve(matrix, unit) && unit(k) > 0)
       margins[k] = quantile * std::sqrt(unit(k) * squares / freedom);
@@ -115,14 +116,14 @@ LeastSquares::Fit LeastSquares::fit(std::vector<double> start) const {
       damping *= kMoreDamping;
       continue;
     }
-    const bool settled = less > squares * (1 - kLeastGain);
+    const bool converged = less > squares * (1 - kLeastGain);
     best.values = std::move(values);
     best.residuals = std::move(there);
     squares = less;
     damping /= kLessDamping;
     ++step;
     slopes = jacobian(*this, best.values);
-    if (settled)
+    if (converged)
       break;
   }
   best.margins = modelled::margins(slopes, weights, squares);

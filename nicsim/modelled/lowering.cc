@@ -21,11 +21,11 @@ namespace {
 constexpr int kPasses = 3;
 constexpr uint32_t kSelf = 0, kPeer = 1;
 
-// What keys of the other side are made of here: the part that they reach. Whose side it is says the operation's
-// context, which is its request.
+// A remote key of this model is the part of the peer's request that it reaches. The operation's
+// context tells which request.
 nic::RemoteKey key_to(Part part) { return {static_cast<uint64_t>(part)}; }
 
-// A process of the shipped protocol whose card and stream record.
+// A process of the shipped protocol with a recording NIC and stream.
 class Recorder {
  public:
   explicit Recorder(const Step& step)
@@ -47,7 +47,7 @@ class Recorder {
   }
 
  private:
-  // One thing that the host has done, as it was in each pass.
+  // One action of the host, as recorded in each pass.
   struct Lowered {
     bool posts = false;
     Picoseconds kernel = 0;
@@ -103,7 +103,7 @@ class Recorder {
     const std::vector<core::Request*> requests = chosen(action);
     const bool starts = action.kind == Action::Kind::kStart;
     LANYARD_RETURN_IF_ERROR(starts ? queue_->start(requests) : queue_->wait(requests));
-    // The queue gives the stream its part first.
+    // The queue enqueues on the stream before it posts.
     bool follows = false;
     for (const gpu::StreamOp& op : stream_.take_enqueued()) {
       Lowered& each = slot(pass);
@@ -122,14 +122,14 @@ class Recorder {
   Lowered& slot(int pass) {
     if (pass == 0)
       lowered_.emplace_back();
-    LANYARD_CHECK(next_ < lowered_.size(), "a step posts and enqueues the same each time");
+    LANYARD_CHECK(next_ < lowered_.size(), "every pass must post and enqueue the same");
     return lowered_[next_++];
   }
 
-  // Of a number that grows evenly: by how much, and what is missing at the beginning.
+  // Finds step and before with value i = step * i - before, for a number that grows evenly.
   static void fit(uint64_t first, uint64_t second, uint64_t third, uint32_t& step, uint32_t& before) {
     LANYARD_CHECK(second >= first && third - second == second - first && second - first >= first,
-                  "thresholds and waits grow by the same with each step");
+                  "thresholds and waits must grow by the same amount with each step");
     step = static_cast<uint32_t>(second - first);
     before = static_cast<uint32_t>(second - first - first);
   }
@@ -150,7 +150,7 @@ class Recorder {
     entry.trigger = static_cast<uint16_t>(each.op[0].trigger.value);
     fit(each.op[0].threshold, each.op[1].threshold, each.op[2].threshold, entry.step, entry.before);
     const auto found = indices_.find(op.context);
-    LANYARD_CHECK(found != indices_.end(), "an operation's context is its request");
+    LANYARD_CHECK(found != indices_.end(), "an operation's context must name a request");
     entry.request = found->second;
     if (op.completion.valid())
       entry.completion = static_cast<uint16_t>(op.completion.value);
@@ -183,7 +183,7 @@ class Recorder {
     op.object = word(first.word);
     uint32_t before = 0;
     fit(first.value, each.stream[1].value, each.stream[2].value, op.value, before);
-    LANYARD_CHECK(before == 0, "fresh words count from 0");
+    LANYARD_CHECK(before == 0, "a new word must count from 0");
     return op;
   }
 
@@ -221,7 +221,7 @@ class Recorder {
   core::Endpoint endpoint_;
   std::unique_ptr<core::Queue> queue_;
   std::vector<core::Request*> requests_;
-  std::map<uint64_t, uint16_t> indices_;  // of requests, by number
+  std::map<uint64_t, uint16_t> indices_;  // by request number
   std::vector<Lowered> lowered_;
   size_t next_ = 0;
   std::map<const void*, uint16_t> words_;

@@ -1,8 +1,9 @@
-// Lowering: from what a program of MPI calls says to what host, stream and card do, by the shipped protocol.
+// Lowering: turns the MPI calls of a step into the work of host, stream and NIC, by means
+// of the shipped protocol.
 //
-// Nothing of the protocol is written down here a second time. A process of it (transport/core: Endpoint, Queue) gets a
-// card and a stream that only record, makes the step's starts and waits three times, and what it posted and enqueued
-// becomes the program: twice to see by how much thresholds grow, a third time to see that they go on so.
+// Nothing of the protocol is written here a second time. An Endpoint and Queue of transport/core
+// get a NIC and a stream that only record. They make the step's starts and waits three times. The
+// first two passes show how thresholds grow, and the third confirms it.
 #ifndef LANYARD_NICSIM_MODELLED_LOWERING_H_
 #define LANYARD_NICSIM_MODELLED_LOWERING_H_
 
@@ -19,12 +20,12 @@ namespace lanyard::modelled {
 // One side of a matched pair.
 struct Message {
   core::Direction direction = core::Direction::kSend;
-  bool ready = false;  // the pair is a ready send's
+  bool ready = false;  // the sender's side is a ready send
   uint64_t bytes = 0;
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-// One thing that a step does, in the order of the stream.
+// One action of a step, in the order of the stream.
 struct Action {
   enum class Kind : uint8_t { kKernel, kStart, kWait };
   Kind kind = Kind::kKernel;
@@ -37,12 +38,12 @@ struct Step {
   std::vector<Message> requests;
   std::vector<Action> actions;
   core::Strategy strategy = core::Strategy::kTargetCounter;
-  bool exchange = false;  // what is started by one call is an exchange
+  bool exchange = false;  // the requests of one start call are an exchange
   uint64_t max_message_bytes = uint64_t{1} << 30;
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-// Without costs but those of the kernels. The protocol's own errors, of starts and waits that it refuses.
+// Sets the costs of kernels only. Returns the protocol's error if it refuses a start or wait.
 Result<Program> lower(const Step& step);
 
 }  // namespace lanyard::modelled

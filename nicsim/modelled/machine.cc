@@ -15,7 +15,8 @@ namespace lanyard::modelled {
 
 namespace {
 
-// The machine files that the command brings along (machines/*.txt), in the program itself: it is installed alone.
+// The machine files (machines/*.txt). They are compiled in, because the command is
+// installed as a single file.
 struct BuiltInMachine {
   std::string_view name;
   std::string_view text;
@@ -30,8 +31,8 @@ struct Known {
   double least, most;
 };
 
-constexpr double kLongestUs = 1e6;  // a second
-constexpr double kMostPs = 1e4;     // a byte or cell that takes 10 ns
+constexpr double kLongestUs = 1e6;  // one second
+constexpr double kMostPs = 1e4;     // 10 ns for a byte or cell
 
 constexpr Known kKnown[] = {
     {"node.ranks", "ranks", 1, 1024},
@@ -77,7 +78,7 @@ const Known* find(std::string_view name) {
 
 bool is_whole(const Known& known) { return std::string_view(known.unit).find_first_of("/u") == std::string_view::npos; }
 
-// The figure's value in the table's unit, or what is wrong.
+// Returns the figure's value in the table's unit.
 Result<double> value_of(const Known& known, const std::string& text, const std::string& unit) {
   const auto wrong = [](const std::string& what) { return Status(Code::kInvalidArgument, what); };
   double value = 0;
@@ -87,9 +88,9 @@ Result<double> value_of(const Known& known, const std::string& text, const std::
   if (std::string_view(known.unit) == "us" && unit == "ns")
     value /= 1000;
   else if (unit != known.unit)
-    return wrong(std::string("it is in ") + known.unit + ", not '" + unit + "'");
+    return wrong(std::string("the unit must be ") + known.unit + ", not '" + unit + "'");
   if (value < 0)
-    return wrong("a cost is not negative: " + text);
+    return wrong("a cost cannot be negative: " + text);
   if (value < known.least || value > known.most || (is_whole(known) && value != std::floor(value)))
     return wrong(text + " is out of range");
   return value;
@@ -137,9 +138,9 @@ Result<Machine> Machine::parse(std::string_view text, const std::string& name) {
     if (known == nullptr)
       return wrong("there is no figure '" + figure + "'");
     if (machine.figures_.contains(figure) || unknown.contains(figure))
-      return wrong(figure + " stands there twice");
+      return wrong(figure + " is given twice");
     if (unit.empty() || trim(origin).empty())
-      return wrong(figure + " needs a value, a unit and where it comes from");
+      return wrong(figure + " needs a value, a unit and an origin");
     if (value == "?") {
       unknown[figure] = true;
       continue;
@@ -154,7 +155,7 @@ Result<Machine> Machine::parse(std::string_view text, const std::string& name) {
     if (!machine.figures_.contains(known.name))
       missing += (missing.empty() ? "" : ", ") + std::string(known.name);
   if (!missing.empty())
-    return Status(Code::kInvalidArgument, "the machine " + name + " lacks figures that nobody has given: " + missing);
+    return Status(Code::kInvalidArgument, "the machine " + name + " has no value for: " + missing);
   return machine;
 }
 

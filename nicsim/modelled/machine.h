@@ -1,11 +1,12 @@
-// Machine: the figures of a machine that the model needs, each with its unit and where it comes from, in a file that
-// people read and write:
+// Machine: the figures of a machine that the model needs, each with its unit and
+// origin. Its file is text:
 //
 //   # comment
 //   nic.byte        44.7 ps/B      fitted: ping-pong of 32 B to 1 GiB, 44.6 to 44.8
 //
-// name, value, unit, and the origin up to the end of the line. A `?` as the value says that nobody has measured it.
-// Units are those of the table in machine.cc; us and ns stand for each other.
+// A line has name, value, unit, and the origin up to its end. The value `?` says that
+// nobody has measured the figure. The units are in the table of machine.cc. A figure in
+// us may also be given in ns.
 #ifndef LANYARD_NICSIM_MODELLED_MACHINE_H_
 #define LANYARD_NICSIM_MODELLED_MACHINE_H_
 
@@ -19,8 +20,8 @@
 
 namespace lanyard::modelled {
 
-// The memory that messages are in: AMD's names for memory whose caches are flushed when a kernel ends, and for memory
-// that is not cached.
+// The memory of messages, in AMD's terms. Coarse-grained: caches are flushed when a kernel ends.
+// Fine-grained: not cached.
 enum class Memory : uint8_t { kCoarse, kFine };
 
 struct Figure {
@@ -30,8 +31,8 @@ struct Figure {
 
 class Machine {
  public:
-  // A built-in one, or else a file. kNotFound, kInvalidArgument: what is wrong and in which line; or which figures
-  // nobody has measured yet.
+  // Opens a built-in machine, or else a file. kNotFound; kInvalidArgument with the line and the
+  // reason, or with the figures that have no value.
   static Result<Machine> open(const std::string& name);
   static Result<Machine> parse(std::string_view text, const std::string& name);
 
@@ -42,11 +43,12 @@ class Machine {
   const Figure& figure(const std::string& figure) const;
   std::string to_text() const;
 
-  // Where so many ranks share a node. Kernels' costs are the workload's to ask for.
+  // The costs with this many ranks on a node. Costs of kernels are not included:
+  // ask with time() and each().
   Costs costs(Memory memory, uint32_t ranks_per_node) const;
   Placement placement(uint32_t ranks_per_node) const;
-  Picoseconds time(const std::string& figure) const;   // of one in us
-  Femtoseconds each(const std::string& figure) const;  // of one in ps
+  Picoseconds time(const std::string& figure) const;   // of a figure in us
+  Femtoseconds each(const std::string& figure) const;  // of a figure in ps
 
  private:
   std::string name_;

@@ -12,7 +12,7 @@ namespace lanyard::modelled {
 
 namespace {
 
-// A table's lines by the names of its columns.
+// Reads a CSV table line by line; fields by column name.
 class Table {
  public:
   Table(std::istream& text, std::string name) : text_(text), name_(std::move(name)) {}
@@ -43,7 +43,7 @@ class Table {
   bool next() { return read_line(fields_); }
   bool is_whole() const { return fields_.size() == columns_.size(); }
   const std::string& text(const char* column) const { return fields_[columns_.at(column)]; }
-  // A positive number, or NaN.
+  // Returns a positive number, or NaN.
   double number(const char* column) const {
     const std::string& field = text(column);
     double value = 0;
@@ -62,7 +62,7 @@ class Table {
   std::vector<std::string> fields_;
 };
 
-// One trial. The workload's ranks are 0 where it is of no kind that is modelled.
+// One trial. workload.ranks is 0 if the model does not cover its program.
 struct Trial {
   Workload workload{.ranks = 0};
   double us = 0;
@@ -105,7 +105,7 @@ Result<Trial> read_ping_pong(const Table& table) {
   return trial;
 }
 
-// What makes two trials ones of the same configuration, in the order in which they are listed.
+// Trials with the same key have the same configuration. Also the order of the rows.
 auto key(const Workload& w) {
   return std::tuple(w.kind, w.cells, w.bytes, !w.ready, w.memory, w.ranks, w.ranks_per_node);
 }
@@ -122,17 +122,19 @@ Result<Measurements> read_measurements(std::istream& text, const std::string& na
   Table table(text, name);
   std::vector<std::string> header;
   if (!table.read_line(header))
-    return table.wrong("there is nothing in it");
+    return table.wrong("the file is empty");
   table.set_header(header);
   const bool halo =
       table.has({"nodes", "ntasks", "backend", "solver_time", "size", "memory_type", "send_type", "cycles"});
   if (!halo && !table.has({"Backend", "Buffering", "Iters", "Items", "Time"}))
-    return table.wrong("neither the columns of halos (nodes, ntasks, ...) nor of ping-pongs (Backend, Buffering, ...)");
+    return table.wrong(
+        "the header has neither the columns of halos (nodes, ntasks, ...) nor those of ping-pongs (Backend, Buffering, "
+        "...)");
   Measurements measurements;
   std::map<decltype(key({})), std::pair<Workload, std::vector<double>>> trials;
   while (table.next()) {
     if (!table.is_whole())
-      return table.wrong("not as many fields as columns");
+      return table.wrong("the line has fewer or more fields than the header");
     const Result<Trial> trial = halo ? read_halo(table) : read_ping_pong(table);
     if (!trial.ok())
       return trial.status();
@@ -148,7 +150,7 @@ Result<Measurements> read_measurements(std::istream& text, const std::string& na
   for (const auto& [unused, each] : trials)
     measurements.rows.push_back({each.first, median(each.second), static_cast<uint32_t>(each.second.size())});
   if (measurements.rows.empty())
-    return Status(Code::kInvalidArgument, name + ": no trial of a stream-triggered program in it");
+    return Status(Code::kInvalidArgument, name + ": the file has no trial of a stream-triggered program");
   return measurements;
 }
 

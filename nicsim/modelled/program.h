@@ -1,8 +1,9 @@
-// Program: what one process does in every step: what its host posts and enqueues, what its stream runs, and what its
-// card does with the entries. One program serves all processes whose steps are alike; whom a request's other side
-// belongs to stands in the job (job.h).
+// Program: the work of one process in every step: what its host posts and enqueues, what its stream
+// runs, and what its NIC does with the entries. Processes with the same steps share one program.
+// The peers of its requests are in the job (job.h).
 //
-// Everything is affine in the step i = 1, 2, ...: thresholds are step * i - before, a wait's value is step * i.
+// Everything is affine in the step i = 1, 2, ...: a threshold is step * i - before, a
+// wait's value is step * i.
 #ifndef LANYARD_NICSIM_MODELLED_PROGRAM_H_
 #define LANYARD_NICSIM_MODELLED_PROGRAM_H_
 
@@ -15,16 +16,17 @@ namespace lanyard::modelled {
 
 // ---- Time
 
-// The model's time is an integer, so that the same job takes the same time on every machine.
+// Modelled time is an integer, so a job takes the same time on every machine.
 using Picoseconds = int64_t;
 inline constexpr Picoseconds kNanosecond = 1'000;
 inline constexpr Picoseconds kMicrosecond = 1'000'000;
 
-// What a byte, a cell or another small thing costs, a thousandth of a picosecond as the unit: a byte takes a card some
-// 40 ps, of which a whole picosecond is too much to round off.
+// The cost of a byte, a cell or another small unit. A byte takes a NIC some 40 ps, so rounding to
+// whole picoseconds would be too coarse.
 using Femtoseconds = int64_t;
 
-// Of so many of them, rounded to the nearest. Requires a product below 2^63: 10^11 of 10 ns each, say.
+// The time of `count` units, rounded to the nearest. Requires a product below 2^63, such
+// as 10^11 units of 10 ns.
 constexpr Picoseconds times(Femtoseconds each, uint64_t count) {
   return (each * static_cast<int64_t>(count) + 500) / 1000;
 }
@@ -33,30 +35,30 @@ constexpr Picoseconds times(Femtoseconds each, uint64_t count) {
 
 inline constexpr uint16_t kNone = UINT16_MAX;  // no counter, no word
 
-// What of a request its peer's operations go to.
+// The part of a request that the peer's operations reach.
 enum class Part : uint8_t { kBuffer, kClearToSend, kFlag };
 inline constexpr size_t kParts = 3;
 
-// What an arriving operation does besides moving bytes: a counter that counts it, and a word that it raises by one.
+// The effect of an arriving operation besides its bytes: it adds 1 to a counter and to a word.
 struct Landing {
   uint16_t counter = kNone;
   uint16_t word = kNone;
 };
 
-// A deferred operation that is posted once a step.
+// A deferred operation, posted once a step.
 struct Entry {
   uint16_t trigger = 0;
   uint32_t step = 0;
   uint32_t before = 0;
   uint16_t completion = kNone;
   bool delivery = false;  // completes once the data is visible
-  bool own = false;       // it raises the process's own `word`, if there is one, and nothing else
+  bool own = false;       // only raises the own process's `word`, if there is one
   uint16_t word = kNone;
-  uint16_t request = 0;  // whose peer it goes to
+  uint16_t request = 0;  // the request whose peer it goes to
   Part part = Part::kBuffer;
   uint64_t bytes = 0;
 
-  Picoseconds posted = 0;  // from the beginning of the host's step until the card has it
+  Picoseconds posted = 0;  // from the start of the host's step until the NIC has the entry
 
   uint32_t threshold(uint32_t iteration) const { return step * iteration - before; }
 };
@@ -64,14 +66,14 @@ struct Entry {
 struct StreamOp {
   enum class Kind : uint8_t { kKernel, kRing, kWait };
   Kind kind = Kind::kKernel;
-  bool follows = false;   // a wait that another comes right before, in one batch
+  bool follows = false;   // a wait right after another one of the same batch
   uint16_t object = 0;    // kRing: the counter; kWait: the word
-  uint32_t value = 0;     // kRing: what it adds; kWait: step, see above
-  Picoseconds cost = 0;   // that the stream is busy with it
-  Picoseconds ready = 0;  // from the beginning of the host's step until it is enqueued
+  uint32_t value = 0;     // kRing: the value to add; kWait: `step`, see above
+  Picoseconds cost = 0;   // time that it occupies the stream
+  Picoseconds ready = 0;  // from the start of the host's step until it is enqueued
 };
 
-// What the host does, in its order: the index of the stream's operation, or of the entry.
+// One action of the host, in order. `index` names a stream operation, or an entry if `posts`.
 struct HostOp {
   bool posts = false;
   uint32_t index = 0;
@@ -84,9 +86,9 @@ struct Program {
   std::vector<StreamOp> stream;
   std::vector<HostOp> host;
   std::vector<std::array<Landing, kParts>> landings;  // by request
-  std::vector<std::vector<uint16_t>> hanging;         // by counter: entries, in the order in which they fire
+  std::vector<std::vector<uint16_t>> hanging;         // by counter: entries in firing order
 
-  Picoseconds host_step = 0;  // that the host is busy with a step
+  Picoseconds host_step = 0;  // time that a step occupies the host
 };
 
 }  // namespace lanyard::modelled

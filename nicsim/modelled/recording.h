@@ -1,5 +1,5 @@
-// RecordingNic and RecordingStream: a card and a stream that keep what is posted and enqueued and do nothing, so that
-// what the shipped protocol asks of them can be looked at.
+// RecordingNic and RecordingStream record what the shipped protocol posts and
+// enqueues, and do nothing else.
 #ifndef LANYARD_NICSIM_MODELLED_RECORDING_H_
 #define LANYARD_NICSIM_MODELLED_RECORDING_H_
 
@@ -18,12 +18,12 @@
 
 namespace lanyard::modelled {
 
-// One thread. Counters and regions are numbered from 0 in the order of their opening.
+// One thread only. Counters and regions get the numbers 0, 1, ... in the order of opening.
 class RecordingNic final : public nic::Nic {
  public:
   struct Region {
     std::byte* base = nullptr;
-    nic::CounterId counter;  // of what lands there
+    nic::CounterId counter;  // counts messages that land there
   };
 
   explicit RecordingNic(uint64_t max_message_bytes) {
@@ -33,23 +33,23 @@ class RecordingNic final : public nic::Nic {
     caps_.max_regions = UINT32_MAX;
     caps_.max_message_bytes = max_message_bytes;
     caps_.doorbell_mmio_add = true;  // as on Slingshot
-    caps_.cancel = true;             // so that triggers count from 0, though Slingshot takes nothing back
+    caps_.cancel = true;             // so triggers count from 0; Slingshot cannot cancel
     caps_.target_count_means_visible = true;
     caps_.counters_count_both = true;
   }
 
-  // Since the last call.
+  // Returns the operations posted since the last call.
   std::vector<nic::DeferredOp> take_posted() { return std::exchange(posted_, {}); }
   uint32_t counters() const { return static_cast<uint32_t>(bells_.size()); }
   const Region& region(nic::RegionId region) const { return regions_[region.value]; }
-  // The address of memory of this process that a key names.
+  // The address in this process that the key and offset name.
   std::byte* address_of(nic::RemoteKey key, uint64_t offset) const { return regions_[key.value].base + offset; }
-  // Whose doorbell the word is.
+  // The counter that the doorbell word belongs to.
   nic::CounterId counter_of_bell(const uint64_t* word) const {
     for (uint32_t counter = 0; counter < counters(); ++counter)
       if (&bells_[counter] == word)
         return {counter};
-    LANYARD_CHECK(false, "a ring of no counter's doorbell");
+    LANYARD_CHECK(false, "a ring must go to a doorbell of this NIC");
   }
 
   const nic::Caps& caps() const override { return caps_; }
@@ -65,7 +65,7 @@ class RecordingNic final : public nic::Nic {
   Status add_error(nic::CounterId, uint32_t) override { return {}; }
   Status reset(nic::CounterId) override { return {}; }
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override {
-    LANYARD_CHECK(kind == nic::DoorbellKind::kMmioAdd, "the recording card has registers");
+    LANYARD_CHECK(kind == nic::DoorbellKind::kMmioAdd, "the recording NIC has only MMIO doorbells");
     return nic::Doorbell{.kind = kind, .word = &bells_[counter.value], .counter = counter.value};
   }
   Result<nic::RegionId> register_region(void* base, uint64_t, nic::CounterId remote_write) override {
@@ -94,7 +94,7 @@ class RecordingNic final : public nic::Nic {
     prepared_.remove(prepared);
     return {};
   }
-  Status issue(const nic::Op&) override { return {Code::kUnsupported, "the recording card runs nothing"}; }
+  Status issue(const nic::Op&) override { return {Code::kUnsupported, "the recording NIC runs no operations"}; }
   uint32_t free_entries() const override { return caps_.deferred_depth; }
   Status flush() override { return {}; }
   size_t progress() override { return 0; }
@@ -106,7 +106,7 @@ class RecordingNic final : public nic::Nic {
 
  private:
   nic::Caps caps_;
-  std::deque<uint64_t> bells_;  // a counter's doorbell word each; in a deque, so that they stay where they are
+  std::deque<uint64_t> bells_;  // one word a counter; a deque keeps addresses valid
   std::vector<Region> regions_;
   nic::PreparedTable<nic::Op> prepared_;
   std::vector<nic::DeferredOp> posted_;
@@ -114,7 +114,7 @@ class RecordingNic final : public nic::Nic {
 
 class RecordingStream final : public gpu::Stream {
  public:
-  // Since the last call.
+  // Returns the operations enqueued since the last call.
   std::vector<gpu::StreamOp> take_enqueued() { return std::exchange(enqueued_, {}); }
 
   const char* kind() const override { return "recording"; }

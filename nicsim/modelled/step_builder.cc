@@ -8,7 +8,7 @@ constexpr uint64_t kCellBytes = 8;
 
 using Offset = std::array<int, 3>;
 
-// Those of the neighbours. The opposite of the k-th is the k-th from the end.
+// Offsets of the neighbours. The opposite of the k-th is the k-th from the end.
 std::vector<Offset> directions(const Grid& grid) {
   std::vector<Offset> found;
   const int depth = grid.dimensions == 3 ? 1 : 0;
@@ -32,7 +32,8 @@ uint32_t neighbour(const Grid& grid, uint32_t rank, const Offset& offset) {
   return number;
 }
 
-// Of the message between two neighbours, by the extent of either: they agree where the offset is 0.
+// The bytes of a message to a neighbour. Both sides get the same result: their extents
+// agree where the offset is 0.
 uint64_t bytes(const std::array<uint64_t, 3>& extent, const Offset& offset) {
   uint64_t count = kCellBytes;
   for (int d = 0; d < 3; ++d)

@@ -1,5 +1,5 @@
-// StepBuilder: one rank's step, put together in the order of its stream; JobBuilder, which lowers each kind of step
-// once; and the messages of a halo.
+// StepBuilder builds one rank's step in the order of its stream. JobBuilder lowers each kind of
+// step once. add_halo() adds the messages of a halo.
 #ifndef LANYARD_NICSIM_MODELLED_STEP_BUILDER_H_
 #define LANYARD_NICSIM_MODELLED_STEP_BUILDER_H_
 
@@ -21,7 +21,7 @@ class StepBuilder {
     step_.exchange = exchange;
   }
 
-  // A request, by its number, and the other side's.
+  // Adds a request. `link` is its matched request. Returns the request's number.
   uint32_t send(uint64_t bytes, bool ready, Link link) { return add({core::Direction::kSend, ready, bytes}, link); }
   uint32_t receive(uint64_t bytes, bool ready, Link link) {
     return add({core::Direction::kReceive, ready, bytes}, link);
@@ -32,8 +32,8 @@ class StepBuilder {
   }
   void wait(std::vector<uint32_t> requests) { step_.actions.push_back({Action::Kind::kWait, 0, std::move(requests)}); }
 
-  // All other sides become that rank's.
-  void turn_to(uint32_t rank) {
+  // Makes this rank the peer of all requests.
+  void set_peer_rank(uint32_t rank) {
     for (Link& link : links_)
       link.rank = rank;
   }
@@ -59,7 +59,7 @@ class JobBuilder {
     job_.placement = placement;
   }
 
-  // The next rank. Errors: as lower().
+  // Adds the next rank. Errors as lower().
   Status add(const StepBuilder& builder) {
     auto known = std::find(steps_.begin(), steps_.end(), builder.step());
     if (known == steps_.end()) {
@@ -80,30 +80,30 @@ class JobBuilder {
 
  private:
   Job job_;
-  std::vector<Step> steps_;  // of job_.programs
+  std::vector<Step> steps_;  // by program of job_
 };
 
-// A periodic grid of cells dealt to ranks.
+// A periodic grid of cells, divided among ranks.
 struct Grid {
   int dimensions = 2;
-  bool corners = true;  // neighbours across edges and corners, too
+  bool corners = true;  // also neighbours across edges and corners
   std::array<uint64_t, 3> cells = {1, 1, 1};
   std::array<uint32_t, 3> ranks = {1, 1, 1};
 
   std::array<uint32_t, 3> place(uint32_t rank) const;
-  // Of that rank, along each dimension.
+  // The cells of that rank along each dimension.
   std::array<uint64_t, 3> extent(uint32_t rank) const;
   uint64_t cells_of(uint32_t rank) const;
   uint32_t size() const { return ranks[0] * ranks[1] * ranks[2]; }
 };
 
-// What a rank sends and receives: requests of the builder, the sends first, with their bytes.
+// The messages of a rank: requests of the builder, sends first.
 struct Halo {
   std::vector<uint32_t> requests;
   std::vector<uint64_t> sent, received;  // bytes, by message
 };
 
-// Requires that the halo's requests are the first of each rank's.
+// Requires that each rank's halo requests are its first ones.
 Halo add_halo(StepBuilder& builder, const Grid& grid, uint32_t rank, bool ready);
 
 }  // namespace lanyard::modelled

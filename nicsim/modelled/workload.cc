@@ -19,12 +19,12 @@ constexpr std::pair<Kind, const char*> kNames[] = {{Kind::kPingPong, "pingpong"}
                                                    {Kind::kAllreduce, "allreduce"},
                                                    {Kind::kCg, "cg"}};
 
-// On a rank: some 2 s of a step. Every product of them with a cost has room in 63 bits.
+// On one rank; a step then takes some 2 s. Products of this number with a cost fit into 63 bits.
 constexpr double kMostCells = 1e11;
 
 Status invalid(const std::string& what) { return {Code::kInvalidArgument, what}; }
 
-// One rank's step at a time.
+// Builds the step of one rank at a time.
 class Maker {
  public:
   Maker(const Workload& workload, const Machine& machine)
@@ -44,22 +44,21 @@ class Maker {
 
   Status check() const {
     if (workload_.ranks == 0 || workload_.ranks_per_node == 0)
-      return invalid("a job has ranks, and a node");
+      return invalid("a job needs at least one rank, and a node at least one rank");
     const bool on_grid = workload_.kind != Kind::kPingPong && workload_.kind != Kind::kAllreduce;
     if (workload_.kind == Kind::kPingPong && workload_.ranks != 2)
-      return invalid("pingpong has 2 ranks");
+      return invalid("pingpong needs exactly 2 ranks");
     if (workload_.kind == Kind::kAllreduce && workload_.ranks < 2)
-      return invalid("allreduce has at least 2 ranks");
+      return invalid("allreduce needs at least 2 ranks");
     const bool doubles = workload_.kind == Kind::kAllreduce || workload_.kind == Kind::kCg;
     if (doubles && !std::has_single_bit(workload_.ranks))
       return {Code::kUnsupported, kind_name(workload_.kind) + " is modelled for powers of two of ranks only"};
     if (doubles && workload_.ready)
-      return invalid("nothing promises " + kind_name(workload_.kind) +
-                     "'s ready sends that their receives are started");
+      return invalid(kind_name(workload_.kind) + " cannot use ready sends: no receive is known to be started");
     for (int d = 0; on_grid && d < grid_.dimensions; ++d)
       if (workload_.cells[d] < grid_.ranks[d])
         return invalid("fewer cells than ranks along a dimension");
-    // Their number may be too large to be counted.
+    // Use double: the number of cells may overflow.
     const std::array<uint64_t, 3> extent = grid_.extent(0);
     double cells = 1;
     for (const uint64_t along : extent)
@@ -101,7 +100,7 @@ class Maker {
     }
   }
 
-  // After CabanaGhost: all edges are packed, all is started together and waited for together, all is unpacked.
+  // As in CabanaGhost: pack all edges, start everything, wait for everything, unpack all edges.
   void life(StepBuilder& builder, uint32_t rank) const {
     const Halo halo = add_halo(builder, grid_, rank, workload_.ready);
     copy_edges(builder, halo_, halo.sent);
@@ -111,7 +110,7 @@ class Maker {
     builder.kernel(halo_ + times(cell_, grid_.cells_of(rank)));
   }
 
-  // A kernel each, or one for all.
+  // One kernel for each edge, or one for all.
   void copy_edges(StepBuilder& builder, Picoseconds kernel, const std::vector<uint64_t>& edges) const {
     if (workload_.merged)
       return builder.kernel(kernel + times(edge_byte_, std::accumulate(edges.begin(), edges.end(), uint64_t{0})));
@@ -131,7 +130,7 @@ class Maker {
     }
   }
 
-  // Bytes a row: 20 (nnz + 1) of the product, 16 of a dot product, 24 of an update.
+  // Bytes a row: 20 (nnz + 1) for the product, 16 for a dot product, 24 for an update.
   void conjugate_gradients(StepBuilder& builder, uint32_t rank) const {
     constexpr uint64_t kProduct = 20 * (5 + 1), kDot = 16, kUpdate = 24, kNumber = 8;
     const uint64_t rows = grid_.cells_of(rank);
@@ -181,7 +180,7 @@ std::array<uint32_t, 3> split(uint32_t ranks, int dimensions) {
   std::array<uint32_t, 3> parts = {1, 1, 1};
   uint32_t left = ranks;
   for (int d = dimensions - 1; d > 0; --d) {
-    // The largest divisor that is no larger than an even share.
+    // The largest divisor that is not larger than an even share.
     uint32_t part = 1;
     for (uint32_t candidate = 1; candidate <= left; ++candidate) {
       uint64_t power = 1;
@@ -201,7 +200,7 @@ std::array<uint32_t, 3> split(uint32_t ranks, int dimensions) {
 
 namespace {
 
-// Typical: of one card's ranks, each like rank 0 and its own neighbour.
+// A typical job has the ranks of one NIC, each like rank 0 and its own neighbour.
 Result<Job> make(const Workload& workload, const Machine& machine, bool typical) {
   if (workload.ranks_per_node > machine["node.ranks"])
     return invalid("a node of " + machine.name() + " has room for " +
@@ -216,7 +215,7 @@ Result<Job> make(const Workload& workload, const Machine& machine, bool typical)
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     StepBuilder step = maker.step(typical ? 0 : rank);
     if (typical)
-      step.turn_to(rank);
+      step.set_peer_rank(rank);
     LANYARD_RETURN_IF_ERROR(builder.add(step));
   }
   return builder.take();

@@ -63,7 +63,7 @@ TEST(Lanyard, SaysWhatIsWrongInOneLine) {
       {"model", "--workload"},
       {"model --workload dance", "'dance'"},
       {"model --workload halo2d --machine nowhere", "'nowhere'"},
-      {"model --workload halo2d --machine tuolumne", "lacks figures that nobody has given"},
+      {"model --workload halo2d --machine tuolumne", "has no value for: "},
       {"model --workload halo2d --ranks 0", "--ranks"},
       {"model --workload halo2d --ranks many", "--ranks"},
       {"model --workload halo2d --cells 12y12", "'12y12'"},
@@ -145,7 +145,7 @@ TEST(Model, TakesAMachineFromTheFileThatItPrints) {
   std::ofstream(wrong) << "cpu.post -3 us a test\n";
   const Outcome refused = lanyard("model --workload pingpong --machine " + wrong);
   EXPECT_EQ(refused.status, 2);
-  EXPECT_EQ(refused.err, "lanyard: " + wrong + ":1: cpu.post: a cost is not negative: -3\n");
+  EXPECT_EQ(refused.err, "lanyard: " + wrong + ":1: cpu.post: a cost cannot be negative: -3\n");
 }
 
 TEST(Model, ComparesAndFits) {

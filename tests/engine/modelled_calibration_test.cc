@@ -52,11 +52,13 @@ TEST(Measurements, TakesMediansOfTrialsAndLeavesOthersOut) {
 
 TEST(Measurements, SaysWhatIsWrongInWhichLine) {
   const std::pair<std::string, const char*> wrong[] = {
-      {"", "x.csv: there is nothing in it"},
+      {"", "x.csv: the file is empty"},
       {"a,b\n1,2\n",
-       "x.csv:1: neither the columns of halos (nodes, ntasks, ...) nor of ping-pongs (Backend, Buffering, ...)"},
-      {kPingPongHead, "x.csv: no trial of a stream-triggered program in it"},
-      {std::string(kPingPongHead) + "MI250,cxi-fine,sb,1000,8\n", "x.csv:2: not as many fields as columns"},
+       "x.csv:1: the header has neither the columns of halos (nodes, ntasks, ...) nor those of ping-pongs (Backend, "
+       "Buffering, ...)"},
+      {kPingPongHead, "x.csv: the file has no trial of a stream-triggered program"},
+      {std::string(kPingPongHead) + "MI250,cxi-fine,sb,1000,8\n",
+       "x.csv:2: the line has fewer or more fields than the header"},
       {std::string(kPingPongHead) + "MI250,cxi-fine,sb,1000,8,-1\n",
        "x.csv:2: a number is missing, not positive, or too large"},
       {std::string(kPingPongHead) + "MI250,cxi-fine,sb,0,8,1\n",

@@ -224,7 +224,7 @@ TEST(ModelledEngine, SaysWhereAJobStandsStill) {
   }
   const Result<Timing> run = run_steps(job.take(), 3);
   ASSERT_FALSE(run.ok());
-  EXPECT_EQ(run.status().message(), "rank 0 stands still in step 1: its stream waits for a message");
+  EXPECT_EQ(run.status().message(), "rank 0 makes no progress in step 1: its stream waits for a message");
 }
 
 TEST(ModelledCalendar, GivesEventsInTheOrderOfAPriorityQueue) {

@@ -45,13 +45,13 @@ TEST(ModelledMachine, SharesTheHostAmongTheRanksOfANode) {
 TEST(ModelledMachine, SaysWhatIsWrongInWhichLine) {
   const std::pair<std::string, const char*> wrong[] = {
       {"speed 3 us a test\n", "x:1: there is no figure 'speed'"},
-      {"cpu.post -1 us a test\n", "x:1: cpu.post: a cost is not negative: -1"},
+      {"cpu.post -1 us a test\n", "x:1: cpu.post: a cost cannot be negative: -1"},
       {"\n# comment\ncpu.post fast us a test\n", "x:3: cpu.post: 'fast' is no number"},
       {"cpu.post nan us a test\n", "x:1: cpu.post: 'nan' is no number"},
-      {"cpu.post 3 s a test\n", "x:1: cpu.post: it is in us, not 's'"},
-      {"cpu.post 3 us\n", "x:1: cpu.post needs a value, a unit and where it comes from"},
-      {"cpu.post 3\n", "x:1: cpu.post needs a value, a unit and where it comes from"},
-      {"cpu.post 3 us a\ncpu.post 3 us b\n", "x:2: cpu.post stands there twice"},
+      {"cpu.post 3 s a test\n", "x:1: cpu.post: the unit must be us, not 's'"},
+      {"cpu.post 3 us\n", "x:1: cpu.post needs a value, a unit and an origin"},
+      {"cpu.post 3\n", "x:1: cpu.post needs a value, a unit and an origin"},
+      {"cpu.post 3 us a\ncpu.post 3 us b\n", "x:2: cpu.post is given twice"},
       {"node.ranks 0 ranks a test\n", "x:1: node.ranks: 0 is out of range"},
       {"node.ranks 1.5 ranks a test\n", "x:1: node.ranks: 1.5 is out of range"},
       {"cpu.post 1e9 us a test\n", "x:1: cpu.post: 1e9 is out of range"},
@@ -66,7 +66,7 @@ TEST(ModelledMachine, SaysWhatIsWrongInWhichLine) {
 TEST(ModelledMachine, SaysWhatNobodyHasGiven) {
   const Result<Machine> machine = Machine::parse(with("stream.ring ", "stream.ring ? us not measured"), "x");
   ASSERT_FALSE(machine.ok());
-  EXPECT_EQ(machine.status().message(), "the machine x lacks figures that nobody has given: stream.ring");
+  EXPECT_EQ(machine.status().message(), "the machine x has no value for: stream.ring");
   const Result<Machine> tuolumne = Machine::open("tuolumne");
   ASSERT_FALSE(tuolumne.ok());
   EXPECT_NE(tuolumne.status().message().find("kernel.cell"), std::string::npos);
@@ -99,7 +99,7 @@ TEST(ModelledWorkload, RefusesWhatCannotBe) {
     return job.ok() ? std::string("made") : job.status().message();
   };
   EXPECT_EQ(refused(halo(64, 9)), "a node of frontier has room for 8 ranks");
-  EXPECT_EQ(refused(halo(0, 1)), "a job has ranks, and a node");
+  EXPECT_EQ(refused(halo(0, 1)), "a job needs at least one rank, and a node at least one rank");
   Workload few = halo(64, 8);
   few.cells = {4, 256, 1};
   EXPECT_EQ(refused(few), "fewer cells than ranks along a dimension");
@@ -109,10 +109,10 @@ TEST(ModelledWorkload, RefusesWhatCannotBe) {
   many.kind = Kind::kHalo3d;
   many.cells = {1u << 22, 1u << 21, 1u << 21};  // 2^64 in all
   EXPECT_EQ(refused(many), "more than 100 billion cells on a rank");
-  EXPECT_EQ(refused({.kind = Kind::kPingPong, .ranks = 3}), "pingpong has 2 ranks");
+  EXPECT_EQ(refused({.kind = Kind::kPingPong, .ranks = 3}), "pingpong needs exactly 2 ranks");
   EXPECT_EQ(refused({.kind = Kind::kAllreduce, .ranks = 12}), "allreduce is modelled for powers of two of ranks only");
   EXPECT_EQ(refused({.kind = Kind::kAllreduce, .ranks = 8, .ready = true}),
-            "nothing promises allreduce's ready sends that their receives are started");
+            "allreduce cannot use ready sends: no receive is known to be started");
   EXPECT_EQ(parse_kind("dance").status().message(),
             "there is no workload 'dance' (pingpong, halo2d, halo3d, allreduce, cg)");
 }
