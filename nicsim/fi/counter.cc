@@ -24,7 +24,7 @@ Counter::~Counter() {
     unmap_registers(page_);
 }
 
-// Asks the NIC for the word. One at a time: an older one must not come after a newer one.
+// Reads the word from the NIC. The lock keeps an older value from replacing a newer one.
 nic::CounterValue Counter::refresh() {
   const std::lock_guard lock(mutex_);
   if (const Result<nic::CounterValue> value = domain_.nic().read(id_); value.ok())
@@ -113,7 +113,7 @@ int close_counter(struct fid* fid) {
   return 0;
 }
 
-// fi_cntr_add() and its like, of any of these.
+// fi_cntr_add() and the similar functions.
 template <Status (Counter::*change)(uint64_t)>
 int changed(struct fid_cntr* counter, uint64_t value) {
   return error_of((counter_of(counter)->*change)(value), FI_LOG_CNTR);

@@ -19,7 +19,7 @@ namespace lanyard::nicsim::fi {
 
 namespace {
 
-// No memory is ever mapped below.
+// No memory is ever mapped below this address.
 constexpr uintptr_t kWindowBase = 4096;
 
 }  // namespace
@@ -81,7 +81,7 @@ nic::LocalSpan Domain::local(const void* address) const {
 }
 
 void Domain::progress() {
-  (void)peers_->complete_if_whole(1);  // whoever needs the table hears of what is wrong with it
+  (void)peers_->complete_if_whole(1);  // a caller that needs the table gets the error itself
   nic_->progress();
   trigger_queue_->give_back_what_fired();
 }
@@ -113,7 +113,7 @@ void Domain::forget(Endpoint& endpoint) {
     queue->forget(endpoint);
 }
 
-size_t Domain::under_way() {
+size_t Domain::in_flight() {
   const std::lock_guard lock(events_mutex_);
   return requests_.size();
 }
@@ -167,7 +167,7 @@ void Domain::read_all_events() {
     queue->read_events();
 }
 
-// ---- As libfabric sees it
+// ---- libfabric's interface
 
 namespace {
 
@@ -192,7 +192,7 @@ int control_domain(struct fid* fid, int command, void* argument) {
 int get_dwq_depth(struct fid* fid, size_t* depth) {
   if (fid->fclass != FI_CLASS_DOMAIN)
     return -FI_EINVAL;
-  // The CXI provider keeps an int, and widens it as it is.
+  // Like the CXI provider: it stores an int and widens it.
   *depth = static_cast<size_t>(static_cast<int>(domain_of(fid)->settings().dwq_depth));
   return 0;
 }
@@ -207,7 +207,7 @@ ofi::CxiDomainOps cxi_domain_ops = {
     .enable_optimized_mrs = not_simulated,
 };
 
-// "dom_ops_v1" to "dom_ops_v6": one table that only grew at its end.
+// "dom_ops_v1" to "dom_ops_v6" name one table, which only grew at its end.
 int open_domain_ops(struct fid*, const char* name, uint64_t, void** ops, void*) {
   constexpr std::string_view kPrefix = "dom_ops_v";
   const std::string_view all(name);
@@ -246,7 +246,7 @@ fi_ops_mr region_ops = {
 int open_domain(struct fid_fabric* fabric, struct fi_info* info, struct fid_domain** out, void* context) {
   if (info == nullptr || info->domain_attr == nullptr || info->domain_attr->name == nullptr ||
       std::string_view(info->domain_attr->name) != kDomainName)
-    return refuse(FI_EINVAL, FI_LOG_DOMAIN, "the info is not of this provider");
+    return refuse(FI_EINVAL, FI_LOG_DOMAIN, "fi_domain() needs an fi_info from this provider's fi_getinfo()");
   const Result<Settings> settings = Settings::from_environment();
   if (!settings.ok())
     return error_of(settings.status(), FI_LOG_DOMAIN);

@@ -1,7 +1,7 @@
-// The domain: one simulated NIC, with everything that was opened on it.
+// The domain: one simulated NIC and the objects opened on it.
 //
-// It is the model's witness: whatever ends on the NIC becomes an event for the completion queue of
-// the endpoint that began it.
+// As the model's witness it turns each operation that ends into an event for the
+// completion queue of its endpoint.
 #ifndef LANYARD_NICSIM_FI_DOMAIN_H_
 #define LANYARD_NICSIM_FI_DOMAIN_H_
 
@@ -30,7 +30,7 @@ class CompletionQueue;
 class Endpoint;
 class Fabric;
 
-// What the host still owes an operation that the NIC has, so that its event can be given a meaning.
+// The host's record of an operation in flight, to make an event from.
 struct Request {
   Endpoint* endpoint = nullptr;  // null once it has been closed
   void* context = nullptr;       // the user's
@@ -41,9 +41,9 @@ struct Request {
 
 class Domain final : public fid_domain, private Witness {
  public:
-  // kFailed where the system has no memory or sockets for the wire.
+  // kFailed if the system has no memory or sockets for the wire.
   static Result<std::unique_ptr<Domain>> create(Fabric& fabric, const fi_info& info, const Settings& settings);
-  // Requires that nothing is open on it.
+  // Requires that nothing is open on the domain.
   ~Domain() override;
 
   const Settings& settings() const { return settings_; }
@@ -53,40 +53,43 @@ class Domain final : public fid_domain, private Witness {
   bool counts_remote_writes() const { return counts_remote_writes_; }
   bool takes_device_memory() const { return takes_device_memory_; }
 
-  // Memory of this process as the NIC names it; it need not be registered (CXI maps it by itself).
+  // The NIC's name for memory of this process. The memory need not be registered,
+  // because CXI maps it by itself.
   nic::LocalSpan local(const void* address) const;
 
-  // What has been counted is in memory: the NIC touches that of a region that has been deregistered no more.
-  void settle() {
+  // Puts all counted bytes into memory. Afterwards the NIC no longer touches a deregistered region.
+  void deliver_late_data() {
     if (late_wire_ != nullptr)
       late_wire_->settle();
   }
-  // What the NIC does while the host looks at it.
+  // Does the NIC's work while the host looks at it.
   void progress();
 
-  // ---- Requests. A request holds one of its endpoint's transmit slots until its event has been
-  // read. The request's number, or nothing while the endpoint's slots are all held.
-  std::optional<uint64_t> begin(const Request& request);
-  // The operation has not been taken by the NIC, or has been taken back: there is no event.
-  void drop(uint64_t number);
-  // An endpoint is closed: what it has begun goes on without events.
-  void forget(Endpoint& endpoint);
-  // How many requests have not ended.
-  size_t under_way();
+  // ---- Requests
 
-  // ---- What must be found when something ends
-  // Takes back what waits for the counter, and closes it as soon as nothing counts there any more.
+  // A request holds one of its endpoint's transmit slots until its event has been read.
+  // Returns the request's number, or nothing if the endpoint has no free slot.
+  std::optional<uint64_t> begin(const Request& request);
+  // Removes a request that makes no event: the NIC has refused or canceled its operation.
+  void drop(uint64_t number);
+  // The endpoint is being closed. Its operations go on without events.
+  void forget(Endpoint& endpoint);
+  // The number of requests in flight.
+  size_t in_flight();
+
+  // ---- Counters and queues
+  // Cancels the work that waits for the counter, and closes it once nothing counts there any more.
   void retire(nic::CounterId counter);
   void close_retired();
   void add_queue(CompletionQueue& queue);
   void remove_queue(CompletionQueue& queue);
-  // Reads every queue's events.
+  // Reads the events of every queue.
   void read_all_events();
 
-  // Guards requests and events. Who holds it calls nothing of the NIC.
+  // Guards requests and events. Call no function of the NIC while holding it.
   std::mutex& events_mutex() { return events_mutex_; }
 
-  // Counts what is open on the domain, which can be closed at 0.
+  // The number of objects open on the domain. It can be closed at 0.
   void open_child() { children_.fetch_add(1); }
   void close_child() { children_.fetch_sub(1); }
   bool has_children() const { return children_.load() > 0; }
@@ -109,20 +112,21 @@ class Domain final : public fid_domain, private Witness {
   std::mutex retired_mutex_;
   std::vector<nic::CounterId> retired_;  // not closed yet
 
-  std::mutex events_mutex_;                         // guards what follows, up to the queues
+  std::mutex events_mutex_;                         // guards the members up to queues_
   std::unordered_map<uint64_t, Request> requests_;  // by nic::Op::context
   uint64_t next_request_ = 0;
   std::vector<CompletionQueue*> queues_;
 
-  // In this order: the queue's thread uses the NIC, whose thread uses all of the above.
-  LateWire* const late_wire_;  // the NIC's, where data is late; else null
+  // Destroyed in reverse order: the queue's thread uses the NIC, whose
+  // thread uses everything above.
+  LateWire* const late_wire_;  // the NIC's wire if data is late, else null
   std::unique_ptr<ThreadedNic> nic_;
-  nic::RegionId window_;  // all of this process's memory, for the NIC's own use
+  nic::RegionId window_;  // all memory of this process, for the NIC's own reads
   std::unique_ptr<PeerTable> peers_;
   std::unique_ptr<TriggerQueue> trigger_queue_;
 };
 
-// As struct fi_ops_fabric's domain. Closed by fi_close(): -FI_EBUSY while something is open on it.
+// As fi_ops_fabric::domain. fi_close() returns -FI_EBUSY while something is open on it.
 int open_domain(struct fid_fabric* fabric, struct fi_info* info, struct fid_domain** domain, void* context);
 
 }  // namespace lanyard::nicsim::fi

@@ -38,7 +38,7 @@ int Endpoint::bind(struct fid& to, uint64_t flags) {
     if (&queue->domain() != &domain_)
       return -FI_EINVAL;
     if ((flags & FI_TRANSMIT) == 0)
-      return 0;  // nothing is received here that makes events
+      return 0;  // receiving makes no events
     if (queue_ != nullptr)
       return -FI_EINVAL;
     queue_ = queue;
@@ -51,7 +51,7 @@ int Endpoint::bind(struct fid& to, uint64_t flags) {
   auto* counter = object_of<Counter, fid_cntr>(&to);
   if (&counter->domain() != &domain_)
     return -FI_EINVAL;
-  // Other directions, FI_REMOTE_WRITE among them, are ignored without a word, as CXI does.
+  // Like CXI, ignores other directions silently, FI_REMOTE_WRITE included.
   const auto count = [&](uint64_t direction, Counter*& place) {
     if ((flags & direction) == 0 || place != nullptr)
       return;
@@ -176,7 +176,7 @@ fi_ops_tagged tagged_ops = {
 
 int open_endpoint(struct fid_domain* fid, struct fi_info* info, struct fid_ep** out, void* context) {
   if (info == nullptr || info->ep_attr == nullptr || info->ep_attr->type != FI_EP_RDM)
-    return refuse(FI_EINVAL, FI_LOG_EP_CTRL, "endpoints are FI_EP_RDM");
+    return refuse(FI_EINVAL, FI_LOG_EP_CTRL, "the endpoint type must be FI_EP_RDM");
   auto* domain = &static_cast<Domain&>(*fid);
   auto* endpoint = new (std::nothrow) Endpoint(*domain, *info);
   if (endpoint == nullptr)

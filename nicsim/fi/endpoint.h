@@ -1,6 +1,5 @@
-// The endpoint: where operations begin. It is a name and a share of the domain's NIC: the limit of
-// operations under way, the queue for their events, counters, and the vector that its fi_addr_t are
-// places in.
+// The endpoint: starts operations on the domain's NIC. It has an address, a limit of operations in
+// flight, a completion queue, counters, and an address vector.
 #ifndef LANYARD_NICSIM_FI_ENDPOINT_H_
 #define LANYARD_NICSIM_FI_ENDPOINT_H_
 
@@ -27,25 +26,26 @@ class Endpoint : public fid_ep {
   uint64_t caps() const { return caps_; }
   size_t slots() const { return slots_; }
 
-  // As fi_ep_bind() and fi_enable(): bound while it is not enabled (-FI_EOPBADSTATE). Needs a
-  // vector and a queue.
+  // As fi_ep_bind() and fi_enable(). bind() returns -FI_EOPBADSTATE once enabled; enable() needs an
+  // address vector and a queue.
   int bind(struct fid& fid, uint64_t flags);
   int enable();
   bool enabled() const { return enabled_.load(std::memory_order_acquire); }
   // -FI_EBUSY while regions are bound.
   int close();
 
-  // ---- Once enabled
+  // ---- Requires enabled()
   AddressVector& vector() { return *vector_; }
   CompletionQueue* queue() { return queue_; }
-  // Of immediate operations; may be null. Nothing is counted as read, but a counter may be wanted there.
+  // For immediate operations; may be null. No operation counts as a read, but deferred
+  // atomics require a read counter.
   Counter* write_counter() { return write_counter_; }
   bool counts_reads() const { return read_counter_ != nullptr; }
-  // Whether success makes an entry in the queue.
+  // True if success makes a completion entry.
   bool reports(uint64_t flags) const { return !selective_ || (flags & FI_COMPLETION) != 0; }
 
-  size_t slots_held = 0;        // by requests; the domain's events lock guards it
-  std::atomic<int> regions{0};  // bound
+  size_t slots_held = 0;        // by requests; guarded by the domain's events lock
+  std::atomic<int> regions{0};  // bound regions
 
  private:
   Domain& domain_;
@@ -59,7 +59,7 @@ class Endpoint : public fid_ep {
   std::atomic<bool> enabled_{false};
 };
 
-// As struct fi_ops_domain's endpoint. Closed by fi_close().
+// As fi_ops_domain::endpoint. Closed by fi_close().
 int open_endpoint(struct fid_domain* domain, struct fi_info* info, struct fid_ep** endpoint, void* context);
 
 }  // namespace lanyard::nicsim::fi

@@ -25,58 +25,58 @@ constexpr int kMemoryModes = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_HMEM;
 bool within(uint64_t asked, uint64_t offered) { return (asked & ~offered) == 0; }
 bool named(const char* asked, const char* offered) { return asked == nullptr || std::string_view(asked) == offered; }
 
-// What is wrong with the hints, or null.
+// Returns why the hints cannot be met, or null.
 const char* objection(const fi_info& hints, const Settings& settings) {
   if ((hints.caps & FI_HMEM) != 0 && !settings.device_memory)
-    return "the card reaches no device memory";
+    return "device memory is not offered (see LANYARD_FI_HMEM)";
   if (!within(hints.caps, kCaps | FI_HMEM))
-    return "a capability that is not simulated";
+    return "the hints name a capability that is not simulated";
   if (hints.addr_format != FI_FORMAT_UNSPEC && hints.addr_format != FI_ADDR_CXI)
-    return "addresses are FI_ADDR_CXI";
+    return "the address format must be FI_ADDR_CXI";
   if (const fi_ep_attr* endpoint = hints.ep_attr) {
     if (endpoint->type != FI_EP_UNSPEC && endpoint->type != FI_EP_RDM)
-      return "endpoints are FI_EP_RDM";
+      return "the endpoint type must be FI_EP_RDM";
     if (endpoint->protocol != FI_PROTO_UNSPEC && endpoint->protocol != FI_PROTO_CXI)
-      return "the protocol is FI_PROTO_CXI";
+      return "the protocol must be FI_PROTO_CXI";
     if (endpoint->max_msg_size > settings.limits().max_message_bytes)
-      return "messages are not so long";
+      return "max_msg_size is too large";
     if (endpoint->max_order_raw_size + endpoint->max_order_war_size + endpoint->max_order_waw_size > 0)
       return "nothing keeps messages in order";
   }
   if (const fi_tx_attr* transmit = hints.tx_attr) {
     if (!within(transmit->caps, kTransmitCaps | kPlaces | kReceiveCaps))
-      return "a transmit capability that is not simulated";
+      return "tx_attr names a capability that is not simulated";
     if (transmit->msg_order != 0 || transmit->comp_order != 0)
       return "nothing keeps messages in order";
     if (transmit->op_flags != 0)
-      return "operations have no flags by default";
+      return "default op_flags are not simulated";
     if (transmit->size > kMaxTransmitSize || transmit->inject_size > 0 || transmit->iov_limit > 1 ||
         transmit->rma_iov_limit > 1)
-      return "a transmit limit is too high";
+      return "a limit in tx_attr is too large";
   }
   if (const fi_rx_attr* receive = hints.rx_attr) {
     if (!within(receive->caps, kTransmitCaps | kPlaces | kReceiveCaps))
-      return "a receive capability that is not simulated";
+      return "rx_attr names a capability that is not simulated";
     if (receive->msg_order != 0)
       return "nothing keeps messages in order";
   }
   if (const fi_domain_attr* domain = hints.domain_attr) {
     if (!named(domain->name, kDomainName))
-      return "the domain is called otherwise";
+      return "the domain has another name";
     if ((domain->mr_mode & FI_MR_ENDPOINT) == 0)
-      return "regions are bound to endpoints (FI_MR_ENDPOINT)";
+      return "mr_mode must have FI_MR_ENDPOINT";
     if (domain->cq_data_size > 0)
-      return "no data goes with writes";
+      return "remote completion data is not simulated";
   }
   if (hints.fabric_attr != nullptr && !named(hints.fabric_attr->name, kFabricName))
-    return "the fabric is called otherwise";
+    return "the fabric has another name";
   return nullptr;
 }
 
 uint64_t granted_caps(const fi_info* hints) {
   if (hints == nullptr || hints->caps == 0)
     return kCaps;
-  // Whoever names no direction has all.
+  // Without a direction in the hints, all are granted.
   return hints->caps | kPlaces | ((hints->caps & kDirections) == 0 ? kDirections : 0);
 }
 
@@ -101,7 +101,7 @@ void describe_domain(fi_domain_attr& domain, const fi_domain_attr* hints) {
   domain.av_type = FI_AV_TABLE;
   domain.mr_mode = FI_MR_ENDPOINT;
   if (hints != nullptr) {
-    // The simulated NIC has a thread of its own, so that either kind of progress can be promised.
+    // The NIC has its own thread, so both kinds of progress hold.
     if (hints->control_progress != FI_PROGRESS_UNSPEC)
       domain.control_progress = hints->control_progress;
     if (hints->data_progress != FI_PROGRESS_UNSPEC)

@@ -1,4 +1,4 @@
-// What the provider offers: fi_getinfo(3) for the one simulated device.
+// fi_getinfo(3) for the one simulated device.
 #ifndef LANYARD_NICSIM_FI_INFO_H_
 #define LANYARD_NICSIM_FI_INFO_H_
 
@@ -9,11 +9,11 @@
 
 namespace lanyard::nicsim::fi {
 
-inline constexpr size_t kMaxTransmitSize = 1024;     // operations under way an endpoint
+inline constexpr size_t kMaxTransmitSize = 1024;     // operations in flight of an endpoint
 inline constexpr uint64_t kMaxUserKey = UINT32_MAX;  // of a region
 
-// As struct fi_provider's getinfo: -FI_ENODATA where the hints ask for what is not simulated,
-// -FI_ENOMEM. What it returns is the caller's, for fi_freeinfo().
+// As fi_provider::getinfo. -FI_ENODATA if the hints cannot be met, -FI_ENOMEM. The caller frees the
+// result with fi_freeinfo().
 int get_info(uint32_t version, const char* node, const char* service, uint64_t flags, const struct fi_info* hints,
              struct fi_info** info);
 

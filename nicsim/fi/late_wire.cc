@@ -14,7 +14,7 @@ constexpr std::chrono::microseconds kDelay{100};
 
 }  // namespace
 
-// What the wire tells, as the NIC hears of it.
+// Delays the wire's messages on their way to the NIC.
 class LateWire::LateSink final : public Sink {
  public:
   LateSink(LateWire& wire, Sink& sink) : wire_(wire), sink_(sink) {}
@@ -33,7 +33,7 @@ class LateWire::LateSink final : public Sink {
     return staging;
   }
   void landed(const Packet& packet, bool placed) override {
-    // Listed before it is counted: from then on the region may close.
+    // List it before it counts: from then on the region may be closed.
     if (std::unique_ptr<Write> write = take(packet)) {
       const std::lock_guard lock(wire_.mutex_);
       write->due = steady_clock::now() + kDelay;

@@ -20,18 +20,18 @@ namespace lanyard::nicsim::fi {
 
 namespace {
 
-// ---- From an instruction to the value that it stores
+// ---- Decoding the instruction that stores
 
-// The registers by their numbers in instructions.
+// Registers by their numbers in instructions.
 constexpr int kRegisters[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
                                 REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
 
 constexpr uint8_t kRexMask = 0xf0;
 constexpr uint8_t kRex = 0x40;
 constexpr uint8_t kRexWide = 0x08;      // 64-bit operands
-constexpr uint8_t kRexRegister = 0x04;  // the register's fourth bit
+constexpr uint8_t kRexRegister = 0x04;  // the fourth bit of the register number
 
-// The bytes of the memory operand, from the byte that names its form on; 0 where it is a register.
+// Returns the length of the memory operand, from its ModRM byte on; 0 if it is a register.
 size_t operand_bytes(const uint8_t* form) {
   const int mode = form[0] >> 6;
   const int base = form[0] & 7;
@@ -46,14 +46,15 @@ size_t operand_bytes(const uint8_t* form) {
   return bytes + (wide_offset ? 4 : mode == 1 ? 1 : 0);
 }
 
-// Where the thread's next instruction stores 64 bits of a general register or a constant (MOV, MOVNTI, XCHG): gives the
-// value, moves the thread behind the instruction and returns true. Else changes nothing. What XCHG reads is 0.
+// If the thread's next instruction stores 64 bits of a general register or a constant (MOV, MOVNTI,
+// XCHG), returns true. Sets the value and moves the thread behind the instruction. XCHG reads 0.
+// Otherwise changes nothing.
 bool take_store(ucontext_t& thread, uint64_t& value) {
   auto& registers = thread.uc_mcontext.gregs;
   const auto* const start = reinterpret_cast<const uint8_t*>(registers[REG_RIP]);
   const uint8_t* at = start;
   if ((*at & kRexMask) != kRex || (*at & kRexWide) == 0)
-    return false;  // not of 64 bits
+    return false;  // not 64 bits
   const uint8_t rex = *at++;
   const bool streams = at[0] == 0x0f && at[1] == 0xc3;              // MOVNTI
   const bool exchanges = at[0] == 0x87;                             // XCHG
@@ -85,7 +86,7 @@ bool take_store(ucontext_t& thread, uint64_t& value) {
 constexpr size_t kPageBytes = 4096;
 constexpr size_t kPages = 4096;
 
-// Whose the pages are, one after the other from `first_page` on. A handler may take no lock.
+// The owner of each page, from `first_page` on. Atomic, because a signal handler must not lock.
 std::array<std::atomic<Counter*>, kPages> owners{};
 std::byte* first_page = nullptr;
 struct sigaction previous = {};
@@ -99,7 +100,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
     return previous.sa_sigaction(signal, info, context);
   if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)
     return previous.sa_handler(signal);
-  // The instruction faults again and ends the process as if there had been no handler.
+  // The instruction faults again and ends the process as without a handler.
   ::sigaction(signal, &previous, nullptr);
 }
 
@@ -110,7 +111,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   uint64_t value = 0;
   const bool taken = counter != nullptr && info->si_addr == first_page + index * kPageBytes + ofi::kCxiAddOffset &&
                      take_store(*static_cast<ucontext_t*>(context), value);
-  // Whether it went well nobody hears: stores are posted.
+  // Stores are posted, so nobody learns of an overflow.
   if (taken)
     static_cast<void>(counter->add(value & nic::kMaxSuccess).ok());
   errno = saved;
@@ -121,16 +122,16 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 Status install() {
   void* pages = ::mmap(nullptr, kPages * kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED)
-    return {Code::kFailed, "no memory for pages of registers"};
+    return {Code::kFailed, "no memory for the pages of counter registers"};
   first_page = static_cast<std::byte*>(pages);
   struct sigaction action = {};
   action.sa_sigaction = on_fault;
-  // Not deferred: a fault inside the handler must not go unseen.
+  // SA_NODEFER: a fault inside the handler must be seen.
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   return ::sigaction(SIGSEGV, &action, &previous) == 0
              ? Status()
-             : Status(Code::kFailed, "the system takes no handler for SIGSEGV");
+             : Status(Code::kFailed, "the system refuses a handler for SIGSEGV");
 }
 
 }  // namespace
@@ -143,14 +144,14 @@ Result<void*> map_registers(Counter& counter) {
     if (owners[index].compare_exchange_strong(nobody, &counter, std::memory_order_acq_rel))
       return static_cast<void*>(first_page + index * kPageBytes);
   }
-  return Status(Code::kExhausted, "too many pages of registers");
+  return Status(Code::kExhausted, "all " + std::to_string(kPages) + " pages of counter registers are in use");
 }
 
 void unmap_registers(void* page) { owners[index_of(page)].store(nullptr, std::memory_order_release); }
 
 #else
 
-Result<void*> map_registers(Counter&) { return Status(Code::kUnsupported, "stores can be trapped on x86-64 alone"); }
+Result<void*> map_registers(Counter&) { return Status(Code::kUnsupported, "stores can only be trapped on x86-64"); }
 void unmap_registers(void*) {}
 
 #endif

@@ -1,10 +1,9 @@
-// The page of registers that a counter shows to a program: a plain store of 64 bits to its begin adds, as on the card.
+// The page of a counter's registers: a plain 64-bit store to its start adds, as on Slingshot.
 //
-// Memory that is polled cannot do that (stores overwrite one another), so the page cannot be
-// written. A store faults, and the handler takes the value out of the instruction and does what the
-// register does. It understands the stores that compilers make of an assignment to a volatile or
-// atomic 64-bit integer; whatever else faults, here or elsewhere, goes to the handler that was
-// there before. A store from a GPU does not fault and never arrives.
+// Polled memory cannot do that, because stores overwrite one another. So the page is read-only: a
+// store faults, and a handler adds the value in the instruction. It decodes the stores that
+// compilers make for a volatile or atomic 64-bit integer. Other faults go to the handler installed
+// before. A store by a GPU does not fault and is lost.
 #ifndef LANYARD_NICSIM_FI_MMIO_PAGE_H_
 #define LANYARD_NICSIM_FI_MMIO_PAGE_H_
 
@@ -14,9 +13,9 @@ namespace lanyard::nicsim::fi {
 
 class Counter;
 
-// A page of the counter's, until unmap_registers(). kUnsupported where the machine is not an x86-64, kExhausted where
-// there are too many, kFailed where the system refuses memory or the handler. Threads: any; stores may come from any,
-// and end before the page goes.
+// Returns a page for the counter, until unmap_registers(). Any thread. Stores may come from any
+// thread, and must end before unmap_registers(). kUnsupported if not x86-64; kExhausted if all
+// pages are in use; kFailed if the system refuses memory or the handler.
 Result<void*> map_registers(Counter& counter);
 void unmap_registers(void* page);
 

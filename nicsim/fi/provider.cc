@@ -9,9 +9,8 @@
 #include "nicsim/fi/domain.h"
 #include "nicsim/fi/info.h"
 
-// libfabric looks this up by name in a shared object that it has loaded (fi_provider(3)). Its
-// prototype is written by hand: the macro in fi_prov.h needs another one that only libfabric's own
-// build defines.
+// libfabric looks up this name in each shared object that it loads (fi_provider(3)). The macro in
+// fi_prov.h would need a macro of libfabric's own build.
 extern "C" __attribute__((visibility("default"))) struct fi_provider* fi_prov_ini(void);
 
 namespace lanyard::nicsim::fi {
@@ -55,7 +54,8 @@ struct fi_provider& instance() {
   static struct fi_provider provider = [] {
     struct fi_provider made = {};
     made.name = "cxi";
-    // libfabric takes providers that speak at least the version an application asks for.
+    // libfabric refuses a provider whose version is older than the one that
+    // the application asks for.
     made.version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
     made.fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
     made.getinfo = get_info;
@@ -90,7 +90,7 @@ const struct fi_provider& provider() { return instance(); }
 int error_of(const Status& status, fi_log_subsys subsystem) {
   if (status.ok())
     return 0;
-  // Back-pressure is no mistake and comes often.
+  // Back-pressure is frequent and no error: do not log it.
   if (status.code() == Code::kAgain)
     return -FI_EAGAIN;
   return refuse(errno_of(status.code()), subsystem, status.message().c_str());

@@ -45,7 +45,7 @@ ssize_t CompletionQueue::read(void* buffer, size_t count) {
   size_t written = 0;
   for (; written < count && !entries_.empty() && entries_.front().code == Code::kOk; ++written) {
     const Request& request = entries_.front().request;
-    // Each format begins with the fields of the one before it.
+    // Each format begins with the fields of the smaller one.
     fi_cq_msg_entry entry = {};
     entry.op_context = request.context;
     entry.flags = request.flags;
@@ -68,7 +68,7 @@ ssize_t CompletionQueue::read_error(struct fi_cq_err_entry& entry) {
   entry.olen = event.request.bytes;
   entry.buf = nullptr;
   entry.data = entry.tag = 0;
-  entry.err = event.code == Code::kFailed ? FI_EHOSTUNREACH : FI_EIO;  // nothing finer on CXI
+  entry.err = event.code == Code::kFailed ? FI_EHOSTUNREACH : FI_EIO;  // as on CXI
   entry.prov_errno = static_cast<int>(event.code);
   entry.err_data_size = 0;
   entries_.pop_front();
@@ -118,11 +118,11 @@ int open_queue(struct fid_domain* fid, struct fi_cq_attr* attributes, struct fid
   enum fi_cq_format format = FI_CQ_FORMAT_CONTEXT;
   if (attributes != nullptr) {
     if (attributes->wait_obj != FI_WAIT_NONE && attributes->wait_obj != FI_WAIT_UNSPEC)
-      return refuse(FI_ENOSYS, FI_LOG_CQ, "the simulated queues are polled");
+      return refuse(FI_ENOSYS, FI_LOG_CQ, "completion queues have no wait objects: poll them");
     if (attributes->flags != 0)
       return -FI_EINVAL;
     if (attributes->format > FI_CQ_FORMAT_MSG)
-      return refuse(FI_ENOSYS, FI_LOG_CQ, "entries have no data and no tags");
+      return refuse(FI_ENOSYS, FI_LOG_CQ, "the completion format must be FI_CQ_FORMAT_CONTEXT or FI_CQ_FORMAT_MSG");
     if (attributes->format != FI_CQ_FORMAT_UNSPEC)
       format = attributes->format;
   }

@@ -1,7 +1,7 @@
-// The completion queue: events that the NIC has written, and the entries that reading them makes.
+// The completion queue: events that the NIC has written, and the completion entries made from them.
 //
-// As on CXI an event is nothing until somebody reads the queue: only then does its operation give
-// its transmit slot back, and only then is it seen whether the user wants an entry for it.
+// As on CXI, an event has no effect until the queue is read. Only then does its operation release
+// its transmit slot and make an entry, if the user wants one.
 #ifndef LANYARD_NICSIM_FI_QUEUE_H_
 #define LANYARD_NICSIM_FI_QUEUE_H_
 
@@ -22,18 +22,18 @@ class CompletionQueue : public fid_cq {
 
   Domain& domain() { return domain_; }
 
-  // As struct fi_ops_cq's functions of these names.
+  // As the functions of fi_ops_cq.
   ssize_t read(void* buffer, size_t count);
   ssize_t read_error(struct fi_cq_err_entry& entry);
 
-  // ---- Requires the domain's events lock.
+  // ---- Requires the domain's events lock
   // An operation has ended.
   void arrived(const Request& request, Code code) { events_.push_back({request, code}); }
-  // Makes entries of the events, and gives their slots back.
+  // Turns the events into entries and releases their transmit slots.
   void read_events();
   void forget(const Endpoint& endpoint);
 
-  std::atomic<int> endpoints{0};  // bound
+  std::atomic<int> endpoints{0};  // bound endpoints
 
  private:
   struct Event {
@@ -49,7 +49,7 @@ class CompletionQueue : public fid_cq {
   std::deque<Event> entries_;
 };
 
-// As struct fi_ops_domain's cq_open. Closed by fi_close(): -FI_EBUSY while endpoints are bound.
+// As fi_ops_domain::cq_open. fi_close() returns -FI_EBUSY while endpoints are bound.
 int open_queue(struct fid_domain* domain, struct fi_cq_attr* attributes, struct fid_cq** queue, void* context);
 
 }  // namespace lanyard::nicsim::fi

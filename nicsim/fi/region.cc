@@ -12,9 +12,9 @@ namespace lanyard::nicsim::fi {
 int Region::bind(Endpoint& endpoint) {
   const std::lock_guard lock(mutex_);
   if (endpoint_ != nullptr)
-    return refuse(FI_EINVAL, FI_LOG_MR, "the region is bound already");
+    return refuse(FI_EINVAL, FI_LOG_MR, "the region is already bound to an endpoint");
   if (&endpoint.domain() != &domain_ || !endpoint.enabled())
-    return refuse(FI_EINVAL, FI_LOG_MR, "regions are bound to enabled endpoints of their domain");
+    return refuse(FI_EINVAL, FI_LOG_MR, "a region can only be bound to an enabled endpoint of its domain");
   endpoint_ = &endpoint;
   endpoint.regions.fetch_add(1);
   return 0;
@@ -23,11 +23,11 @@ int Region::bind(Endpoint& endpoint) {
 int Region::bind(Counter& counter, uint64_t flags) {
   const std::lock_guard lock(mutex_);
   if (&counter.domain() != &domain_ || flags != FI_REMOTE_WRITE)
-    return refuse(FI_EINVAL, FI_LOG_MR, "counters of the domain count FI_REMOTE_WRITE");
+    return refuse(FI_EINVAL, FI_LOG_MR, "a region can only be bound to a counter of its domain, with FI_REMOTE_WRITE");
   if (!domain_.counts_remote_writes())
-    return refuse(FI_EINVAL, FI_LOG_MR, "the domain was opened without FI_RMA_EVENT");
+    return refuse(FI_EINVAL, FI_LOG_MR, "to count messages, open the domain with FI_RMA_EVENT");
   if (counter_ != nullptr || id_.valid())
-    return refuse(FI_EINVAL, FI_LOG_MR, "the counter is bound once, before the region is enabled");
+    return refuse(FI_EINVAL, FI_LOG_MR, "bind one counter only, and before fi_mr_enable()");
   counter_ = &counter;
   counter.bound.fetch_add(1);
   return 0;
@@ -38,7 +38,7 @@ int Region::enable() {
   if (id_.valid())
     return 0;
   if (endpoint_ == nullptr)
-    return refuse(FI_EINVAL, FI_LOG_MR, "a region is bound to an endpoint before it is enabled");
+    return refuse(FI_EINVAL, FI_LOG_MR, "bind the region to an endpoint before fi_mr_enable()");
   const RegionOptions options{.remote = (access_ & (FI_REMOTE_WRITE | FI_REMOTE_READ)) != 0, .key = key};
   const Result<nic::RegionId> id = domain_.nic().register_region(
       memory_.iov_base, memory_.iov_len, counter_ == nullptr ? nic::CounterId() : counter_->id(), options);
@@ -53,11 +53,11 @@ int Region::enable() {
 
 void Region::close() {
   const std::lock_guard lock(mutex_);
-  // Nothing but messages uses it, and it is waited for them: the NIC's own accesses go through the
-  // domain's window.
+  // Only messages use the region, and this waits for them. The NIC's own reads go
+  // through the domain's window.
   if (id_.valid())
     static_cast<void>(domain_.nic().deregister_region(id_).ok());
-  domain_.settle();
+  domain_.deliver_late_data();
   if (endpoint_ != nullptr)
     endpoint_->regions.fetch_sub(1);
   if (counter_ != nullptr)
@@ -98,15 +98,15 @@ int open_region(struct fid* fid, const struct fi_mr_attr* attributes, uint64_t f
     return -FI_EINVAL;
   auto* domain = object_of<Domain, fid_domain>(fid);
   if (attributes->iov_count != 1)
-    return refuse(FI_ENOSYS, FI_LOG_MR, "regions are one piece of memory");
+    return refuse(FI_ENOSYS, FI_LOG_MR, "a region must be one piece of memory");
   const bool is_device = attributes->iface == FI_HMEM_CUDA || attributes->iface == FI_HMEM_ROCR;
   if (attributes->iface != FI_HMEM_SYSTEM && !(is_device && domain->takes_device_memory()))
     return refuse(FI_ENOSYS, FI_LOG_MR,
-                  "device memory wants a domain with FI_HMEM (LANYARD_FI_HMEM), CUDA's or ROCm's");
+                  "device memory must be CUDA's or ROCm's and needs a domain with FI_HMEM (see LANYARD_FI_HMEM)");
   if ((flags & ~FI_RMA_EVENT) != 0)
     return -FI_EINVAL;
   if (attributes->requested_key > kMaxUserKey)
-    return refuse(FI_EINVAL, FI_LOG_MR, "the key is too large");
+    return refuse(FI_EINVAL, FI_LOG_MR, "a key has at most 4 bytes");
   auto* region = new (std::nothrow) Region(*domain, attributes->mr_iov[0], attributes->access);
   if (region == nullptr)
     return -FI_ENOMEM;

@@ -1,5 +1,5 @@
-// The memory region, in CXI's order: it is registered, bound to an enabled endpoint and perhaps to
-// a counter, and enabled; only then is its key good, which its user has chosen.
+// The memory region, with CXI's order of calls: register, bind to an enabled endpoint and perhaps
+// to a counter, enable. The user chooses the key; it is valid once the region is enabled.
 #ifndef LANYARD_NICSIM_FI_REGION_H_
 #define LANYARD_NICSIM_FI_REGION_H_
 
@@ -19,17 +19,17 @@ class Endpoint;
 
 class Region : public fid_mr {
  public:
-  // The memory is the user's until the region is closed.
+  // The user owns the memory. It must live until the region is closed.
   Region(Domain& domain, const iovec& memory, uint64_t access)
       : fid_mr(), domain_(domain), memory_(memory), access_(access) {}
 
   Domain& domain() { return domain_; }
 
-  // As fi_mr_bind() and fi_mr_enable(); -FI_EINVAL where the order is wrong.
+  // As fi_mr_bind() and fi_mr_enable(). -FI_EINVAL if the order is wrong.
   int bind(Endpoint& endpoint);
   int bind(Counter& counter, uint64_t flags);
   int enable();
-  // Returns when the NIC touches the memory no more.
+  // Returns once the NIC no longer touches the memory.
   void close();
 
  private:
@@ -39,10 +39,10 @@ class Region : public fid_mr {
   std::mutex mutex_;  // guards what follows
   Endpoint* endpoint_ = nullptr;
   Counter* counter_ = nullptr;
-  nic::RegionId id_;  // once enabled
+  nic::RegionId id_;  // valid once enabled
 };
 
-// As struct fi_ops_mr's regattr.
+// As fi_ops_mr::regattr.
 int open_region(struct fid* domain, const struct fi_mr_attr* attributes, uint64_t flags, struct fid_mr** region);
 
 }  // namespace lanyard::nicsim::fi

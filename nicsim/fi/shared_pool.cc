@@ -18,10 +18,10 @@ namespace lanyard::nicsim::fi {
 
 namespace {
 
-// The semaphores of a set. A new one has all of them at 0.
+// The semaphores of a set. All start at 0.
 enum : unsigned short { kEntries, kUsers, kDepth, kLock, kCount };
 
-// What semctl() wants, and no header declares.
+// The argument of semctl(). No header declares it.
 union semun {
   int val;
   void* buffer;
@@ -37,7 +37,7 @@ sembuf change(unsigned short semaphore, int by, int flags = 0) {
           .sem_flg = static_cast<short>(by == 0 ? flags : flags | SEM_UNDO)};
 }
 
-// All changes or none.
+// Applies all changes or none.
 bool apply(int set, std::initializer_list<sembuf> changes) {
   while (true) {
     if (::semop(set, const_cast<sembuf*>(changes.begin()), changes.size()) == 0)
@@ -47,10 +47,10 @@ bool apply(int set, std::initializer_list<sembuf> changes) {
   }
 }
 
-// Keeps others from opening and closing meanwhile.
+// Keeps other processes from opening and closing the pool.
 bool lock(int set) { return apply(set, {change(kLock, 0), change(kLock, 1)}); }
 
-// Whether whoever went last has just taken the set along.
+// True if the last user has just removed the set.
 bool has_gone() { return errno == EIDRM || errno == EINVAL; }
 
 }  // namespace
@@ -59,13 +59,13 @@ std::string SharedPool::job_of_this_process() {
   const char* job = std::getenv("LANYARD_FI_JOB");
   if (job != nullptr)
     return job;
-  // The launcher: its pid, when it began (field 22 of proc(5)'s stat), and where its pid is one: a pid comes again, and
-  // another container has the same.
+  // Identifies the launcher by pid, start time (field 22 of proc(5)'s stat) and pid namespace. Pids
+  // are reused, and containers share them.
   const std::string pid = std::to_string(::getppid());
   std::ifstream file("/proc/" + pid + "/stat");
   std::string text;
   std::getline(file, text);
-  std::istringstream fields(text.substr(text.rfind(')') + 1));  // the name before may hold anything
+  std::istringstream fields(text.substr(text.rfind(')') + 1));  // a process name may hold any byte
   std::string begin;
   for (int field = 3; field <= 22; ++field)
     fields >> begin;
@@ -78,7 +78,7 @@ int SharedPool::key_of(const std::string& job) {
   uint32_t hash = 2166136261;  // FNV-1a
   for (const char each : "lanyard-fi-" + std::to_string(::getuid()) + "-" + job)
     hash = (hash ^ static_cast<unsigned char>(each)) * 16777619;
-  return static_cast<int>(hash | 1);  // 0 would be nobody's
+  return static_cast<int>(hash | 1);  // 0 would be IPC_PRIVATE
 }
 
 Result<std::unique_ptr<SharedPool>> SharedPool::open(const std::string& job, uint32_t depth) {
@@ -91,7 +91,7 @@ Result<std::unique_ptr<SharedPool>> SharedPool::open(const std::string& job, uin
         continue;
       return system_failure("semop");
     }
-    // What a job has left that was killed is the next one's to set up.
+    // Without users, the set is new or left over from a killed job: set it up.
     if (value(set, kUsers) == 0) {
       const semun all{.val = static_cast<int>(depth)};
       ::semctl(set, kEntries, SETVAL, all);
@@ -104,7 +104,7 @@ Result<std::unique_ptr<SharedPool>> SharedPool::open(const std::string& job, uin
     }
     apply(set, {change(kLock, -1)});
     return Status(Code::kInvalidArgument, "LANYARD_FI_SHARED_DEPTH=" + std::to_string(depth) +
-                                              ": the job's entries are " + std::to_string(other) + " already");
+                                              ": the job already shares " + std::to_string(other) + " entries");
   }
 }
 
@@ -128,7 +128,7 @@ bool SharedPool::take(uint32_t entries) {
 void SharedPool::give(uint32_t entries) {
   LANYARD_CHECK(entries <= taken_, "only what was taken can be given back");
   if (entries == 0)
-    return;  // to the system that would mean to wait until all are taken
+    return;  // semop with 0 would wait for an empty pool
   apply(set_, {change(kEntries, static_cast<int>(entries))});
   taken_ -= entries;
 }

@@ -1,6 +1,7 @@
-// SharedPool: the deferred-work entries of one card, which all processes of a host that belong to one job share.
+// SharedPool: the deferred-work entries of one NIC, shared by a job's processes on this host.
 //
-// It is a System V semaphore, since the kernel itself gives back what a process held that ends (SEM_UNDO).
+// It is a System V semaphore set, because the kernel returns the entries of a
+// process that ends (SEM_UNDO).
 #ifndef LANYARD_NICSIM_FI_SHARED_POOL_H_
 #define LANYARD_NICSIM_FI_SHARED_POOL_H_
 
@@ -12,26 +13,26 @@
 
 namespace lanyard::nicsim::fi {
 
-// Threads: any, one at a time. No call waits for more than another process's open() or end.
+// Threads: any, one at a time. A call waits at most for another process's open() or destructor.
 class SharedPool {
  public:
-  static constexpr uint32_t kMost = 32767;  // as high as a semaphore counts
+  static constexpr uint32_t kMost = 32767;  // the largest value of a semaphore
 
-  // The job's pool, made by whoever comes first. kInvalidArgument where it is used with another depth; kFailed where
-  // the system has no semaphore. Requires depth <= kMost.
+  // Opens the job's pool, or creates it. kInvalidArgument if it has another depth; kFailed if the
+  // system has no semaphore. Requires depth <= kMost.
   static Result<std::unique_ptr<SharedPool>> open(const std::string& job, uint32_t depth);
-  // Whoever goes last takes the semaphore along.
+  // Gives back what was taken. The last user removes the semaphores.
   ~SharedPool();
   SharedPool(const SharedPool&) = delete;
   SharedPool& operator=(const SharedPool&) = delete;
 
-  // All or none.
+  // Takes all the entries or none.
   bool take(uint32_t entries);
   void give(uint32_t entries);
 
-  // LANYARD_FI_JOB, or what tells the children of this process's parent from others.
+  // LANYARD_FI_JOB, or a name shared only by the children of this process's parent.
   static std::string job_of_this_process();
-  // The system's name for a job's pool.
+  // The System V key of a job's pool.
   static int key_of(const std::string& job);
 
  private:

@@ -20,14 +20,13 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr uint64_t kFlags = FI_MORE | FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
-// How long a flush waits for operations under way; a peer that never answers must not hold it for
-// ever.
-constexpr std::chrono::seconds kSettleTime{5};
+// How long a flush waits for operations in flight: a peer may never answer.
+constexpr std::chrono::seconds kFlushTime{5};
 
 Counter* counter_of(struct fid_cntr* counter) { return static_cast<Counter*>(counter); }
 Endpoint& endpoint_of(struct fid_ep* endpoint) { return *static_cast<Endpoint*>(endpoint); }
 
-// Without completion counter and context, which are its user's to fill in.
+// An operation and its request. The user fills in completion counter and context.
 struct Transfer {
   nic::Op op;
   Request request;
@@ -35,30 +34,30 @@ struct Transfer {
 
 Status bad(const char* why) { return {Code::kInvalidArgument, why}; }
 
-// Where an operation goes, what it reports, and at which level. kInvalidState where the endpoint is not enabled,
-// kInvalidArgument for what no CXI takes, kUnsupported for what a real one might.
+// Fills in the target, the level and the report. kInvalidState: the endpoint is not enabled;
+// kInvalidArgument: no CXI accepts this; kUnsupported: a real one might.
 Result<Transfer> transfer_of(Endpoint& endpoint, uint64_t kind, fi_addr_t to, uint64_t key, uint64_t offset,
                              uint64_t flags, void* context) {
   Domain& domain = endpoint.domain();
   if ((flags & ~kFlags) != 0)
-    return bad("a flag that is not simulated");
+    return bad("an operation flag is not simulated");
   if (!endpoint.enabled())
     return Status(Code::kInvalidState, "the endpoint is not enabled");
   if ((endpoint.caps() & kind) != kind)
-    return Status(Code::kUnsupported, "the endpoint was opened without this capability");
+    return Status(Code::kUnsupported, "the endpoint was opened without FI_RMA, or FI_ATOMIC for an atomic");
   LANYARD_RETURN_IF_ERROR(domain.peers().complete());
   const std::optional<uint32_t> peer = endpoint.vector().peer(to);
   if (!peer.has_value())
-    return bad("no such address");
+    return bad("the address is not in the endpoint's address vector");
   Transfer transfer;
   nic::Op& op = transfer.op;
   const bool delivers = (flags & FI_DELIVERY_COMPLETE) != 0;
   op.level = delivers ? nic::CompletionLevel::kDelivery : nic::CompletionLevel::kTransmit;
   op.remote = {.peer = *peer, .key = {key}, .offset = offset};
-  // What is to be delivered says so to a target whose data may be late (LateWire).
+  // Tells a target with late data to deliver first (LateWire).
   if (domain.settings().late_data && *peer != domain.peers().self()) {
     if ((offset & kDeliveryMark) != 0)
-      return bad("no region is so long");
+      return bad("the remote offset is 2^63 or more");
     op.remote.offset |= delivers ? kDeliveryMark : 0;
   }
   transfer.request = {
@@ -69,14 +68,14 @@ Result<Transfer> transfer_of(Endpoint& endpoint, uint64_t kind, fi_addr_t to, ui
 Result<Transfer> write_of(Endpoint& endpoint, const fi_msg_rma& message, uint64_t flags) {
   if (message.iov_count > 1 || (message.iov_count == 1 && message.msg_iov == nullptr) || message.rma_iov == nullptr ||
       message.rma_iov_count != 1)
-    return bad("a write has at most one local and exactly one remote piece");
+    return bad("a write must have exactly one remote piece and at most one local one");
   Result<Transfer> transfer = transfer_of(endpoint, FI_RMA, message.addr, message.rma_iov[0].key,
                                           message.rma_iov[0].addr, flags, message.context);
   if (!transfer.ok())
     return transfer;
   nic::Op& op = transfer.value().op;
   op.kind = nic::OpKind::kWrite;
-  op.local = endpoint.domain().local(&transfer);  // of no bytes
+  op.local = endpoint.domain().local(&transfer);  // for a write of 0 bytes
   if (message.iov_count == 1 && message.msg_iov[0].iov_len > 0) {
     op.bytes = transfer.value().request.bytes = message.msg_iov[0].iov_len;
     op.local = endpoint.domain().local(message.msg_iov[0].iov_base);
@@ -84,14 +83,14 @@ Result<Transfer> write_of(Endpoint& endpoint, const fi_msg_rma& message, uint64_
   return transfer;
 }
 
-// Of libfabric's atomics the simulated NIC has those on one 64-bit integer that Lanyard's interface names.
+// The NIC has only the 64-bit atomics of nic.h.
 Result<Transfer> atomic_of(Endpoint& endpoint, const fi_msg_atomic& message, uint64_t flags) {
   if ((message.datatype != FI_UINT64 && message.datatype != FI_INT64) ||
       (message.op != FI_SUM && message.op != FI_ATOMIC_WRITE))
-    return Status(Code::kUnsupported, "this atomic is not simulated: 64-bit SUM and WRITE are");
+    return Status(Code::kUnsupported, "only FI_SUM and FI_ATOMIC_WRITE of 64-bit integers are simulated");
   if (message.msg_iov == nullptr || message.iov_count != 1 || message.msg_iov[0].count != 1 ||
       message.rma_iov == nullptr || message.rma_iov_count != 1 || message.rma_iov[0].count != 1)
-    return bad("an atomic has one operand and one target");
+    return bad("an atomic must have one operand and one target");
   Result<Transfer> transfer = transfer_of(endpoint, FI_ATOMIC, message.addr, message.rma_iov[0].key,
                                           message.rma_iov[0].addr, flags, message.context);
   if (!transfer.ok())
@@ -104,7 +103,7 @@ Result<Transfer> atomic_of(Endpoint& endpoint, const fi_msg_atomic& message, uin
   return transfer;
 }
 
-// Begins a request and hands its operation to the NIC by `hand`.
+// Begins a request and passes its operation to the NIC with `hand`.
 template <typename Hand>
 int begin(Domain& domain, Transfer& transfer, Hand hand) {
   const std::optional<uint64_t> number = domain.begin(transfer.request);
@@ -115,7 +114,7 @@ int begin(Domain& domain, Transfer& transfer, Hand hand) {
     domain.drop(*number);
     return error_of(status, FI_LOG_DOMAIN);
   }
-  domain.nic().progress();  // what is met already fires at once
+  domain.nic().progress();  // if the threshold is reached already, it fires now
   return 0;
 }
 
@@ -146,7 +145,7 @@ int queue_transfer(Domain& domain, const struct fi_deferred_work& work, Result<T
   Transfer& transfer = lowered.value();
   Endpoint& endpoint = *transfer.request.endpoint;
   if (&endpoint.domain() != &domain || (endpoint.caps() & FI_TRIGGER) == 0)
-    return refuse(FI_EINVAL, FI_LOG_DOMAIN, "the endpoint is another domain's, or has no FI_TRIGGER");
+    return refuse(FI_EINVAL, FI_LOG_DOMAIN, "deferred work needs an endpoint of its domain, opened with FI_TRIGGER");
   if (transfer.op.kind == nic::OpKind::kAtomic && (endpoint.write_counter() == nullptr || !endpoint.counts_reads()))
     return refuse(FI_EINVAL, FI_LOG_DOMAIN, "deferred atomics need an endpoint with counters for FI_WRITE and FI_READ");
   if (work.completion_cntr != nullptr)
@@ -208,9 +207,9 @@ int flush_work(Domain& domain) {
     domain.drop(op.context);
   if (const Status status = domain.nic().flush(); !status.ok())
     return error_of(status, FI_LOG_DOMAIN);
-  const steady_clock::time_point end = steady_clock::now() + kSettleTime;
+  const steady_clock::time_point end = steady_clock::now() + kFlushTime;
   domain.progress();
-  while (domain.under_way() > 0 && steady_clock::now() < end) {
+  while (domain.in_flight() > 0 && steady_clock::now() < end) {
     if (domain.nic().progress() == 0)
       sched_yield();
   }

@@ -1,4 +1,4 @@
-// Transfers: libfabric's messages as the NIC's operations, immediate or deferred.
+// Transfers: turns libfabric's messages into operations of the NIC, immediate or deferred.
 #ifndef LANYARD_NICSIM_FI_TRANSFER_H_
 #define LANYARD_NICSIM_FI_TRANSFER_H_
 
@@ -10,14 +10,16 @@
 
 namespace lanyard::nicsim::fi {
 
-// FI_QUEUE_WORK of a domain. Copies the descriptor, as CXI does. -FI_EINVAL for what CXI refuses, -FI_ENOSYS for kinds
-// of work that are not simulated, -FI_EAGAIN while the endpoint's transmit slots are all held, -FI_ENOSPC where entries
-// are counted and none is left.
+// FI_QUEUE_WORK. Copies the descriptor, as CXI does. -FI_EINVAL if CXI refuses it; -FI_ENOSYS if
+// this kind of work is not simulated. -FI_EAGAIN while the endpoint has no free transmit slot;
+// -FI_ENOSPC if no entry is free and the pool does not stall.
 int queue_work(Domain& domain, const struct fi_deferred_work& work);
-// FI_FLUSH_WORK: cancels every waiting entry of the domain, waits for what is under way, and pauses as CXI does.
+// FI_FLUSH_WORK: cancels every waiting entry of the domain, waits for operations in
+// flight, and pauses as CXI does.
 int flush_work(Domain& domain);
 
-// An endpoint's tables for immediate operations. -FI_EAGAIN while its transmit slots are all held: read its queue.
+// An endpoint's tables for immediate operations. -FI_EAGAIN while the endpoint has no free
+// transmit slot: read its queue.
 extern fi_ops_rma rma_ops;
 extern fi_ops_atomic atomic_ops;
 

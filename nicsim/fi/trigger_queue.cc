@@ -9,7 +9,7 @@ namespace lanyard::nicsim::fi {
 
 namespace {
 
-// How often a stalled queue looks whether entries have become free.
+// How often a stalled queue looks for free entries.
 constexpr std::chrono::microseconds kPeriod{200};
 
 }  // namespace
@@ -35,7 +35,7 @@ Status TriggerQueue::post(const nic::DeferredOp& op) {
     if (status.code() != Code::kAgain)
       return status;
     if (refuses_without_entry_)
-      return {Code::kExhausted, "the deferred-work entries are exhausted"};
+      return {Code::kExhausted, "no deferred-work entry is free"};
   }
   LANYARD_RETURN_IF_ERROR(start());
   waiting_.push_back(op);
@@ -44,7 +44,7 @@ Status TriggerQueue::post(const nic::DeferredOp& op) {
   return {};
 }
 
-// With an entry of the pool. kAgain where the others leave none.
+// Posts with an entry of the pool. kAgain if the pool is empty.
 Status TriggerQueue::try_post(const nic::DeferredOp& op) {
   if (pool_ == nullptr)
     return nic_.post({&op, 1});
@@ -52,7 +52,7 @@ Status TriggerQueue::try_post(const nic::DeferredOp& op) {
   {
     const std::lock_guard lock(pool_mutex_);
     if (!pool_->take(1))
-      return {Code::kAgain, "other processes hold the deferred-work entries"};
+      return {Code::kAgain, "other processes of the job hold all deferred-work entries"};
     ++taken_;
     ++posting_;
   }
@@ -70,7 +70,8 @@ void TriggerQueue::give_back_what_fired() {
   if (pool_ == nullptr)
     return;
   const std::lock_guard lock(pool_mutex_);
-  // What is being posted may be counted twice, which leaves more with this NIC for a moment, never less.
+  // An operation being posted may count twice. So this NIC may hold too many for
+  // a moment, never too few.
   const uint32_t held = nic_.caps().deferred_depth - nic_.free_entries() + posting_;
   if (held >= taken_)
     return;
@@ -123,7 +124,7 @@ void TriggerQueue::run() {
   }
 }
 
-// Posts from the front as long as there is room.
+// Posts from the front while there is room.
 void TriggerQueue::drain() {
   bool posted = false;
   while (!waiting_.empty()) {

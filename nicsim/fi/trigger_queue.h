@@ -1,6 +1,5 @@
-// TriggerQueue: the command queue in front of the NIC's pool of deferred-work entries, and what
-// happens where the pool is exhausted. On Slingshot the queue stalls unless the provider counts for
-// itself and says -FI_ENOSPC.
+// TriggerQueue: the command queue in front of the NIC's deferred-work entries. On Slingshot it
+// stalls when no entry is free, unless the provider counts entries and returns -FI_ENOSPC.
 #ifndef LANYARD_NICSIM_FI_TRIGGER_QUEUE_H_
 #define LANYARD_NICSIM_FI_TRIGGER_QUEUE_H_
 
@@ -23,23 +22,24 @@ namespace lanyard::nicsim::fi {
 // Threads: any.
 class TriggerQueue {
  public:
-  // The NIC outlives the queue. `pool` may be null: then the NIC's entries are its own. `lost` is called, by a thread
-  // of the queue's own, with what had to wait and could not be posted any more: something that it names has gone.
+  // The NIC must outlive the queue. If `pool` is null, the NIC's entries are its own. The
+  // queue's thread calls `lost` for waiting work that can no longer be posted, because an object
+  // that it names has been closed.
   TriggerQueue(ThreadedNic& nic, std::unique_ptr<SharedPool> pool, bool refuses_without_entry,
                std::function<void(const nic::Op&)> lost);
-  // What waits is dropped.
+  // Drops waiting work.
   ~TriggerQueue();
 
-  // Hands work to the NIC. Where the pool has no room: kExhausted, or it waits here, and everything posted later behind
-  // it. Else as Nic::post. Does not block.
+  // Posts work to the NIC. If no entry is free, returns kExhausted, or queues this and all later
+  // work. Other errors as Nic::post(). Does not block.
   Status post(const nic::DeferredOp& op);
-  // Whether something waits here, so that no other command gets through to the NIC either.
+  // True while work waits here. Then no other command reaches the NIC either.
   bool stalled() const { return waiting_count_.load(std::memory_order_acquire) > 0; }
-  // Takes back what waits here: all of it, or what is for this counter.
+  // Remove waiting work and return it: all of it, or that of one counter.
   std::vector<nic::Op> clear();
   std::vector<nic::Op> cancel(nic::CounterId trigger);
 
-  // Called whenever entries may have fired, by a witness of the NIC too.
+  // Call it whenever entries may have fired. The NIC's witness may call it too.
   void give_back_what_fired();
 
  private:
@@ -55,9 +55,9 @@ class TriggerQueue {
   const std::function<void(const nic::Op&)> lost_;
 
   const std::unique_ptr<SharedPool> pool_;
-  std::mutex pool_mutex_;  // guards the pool and the two that follow
-  uint32_t taken_ = 0;     // from the pool
-  uint32_t posting_ = 0;   // of these, not certainly with the NIC yet
+  std::mutex pool_mutex_;  // guards the pool and the next two members
+  uint32_t taken_ = 0;     // entries taken from the pool
+  uint32_t posting_ = 0;   // of these, not yet certainly posted
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
