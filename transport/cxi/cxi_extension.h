@@ -1,6 +1,6 @@
-// What HPE's CXI provider offers beyond libfabric's own interface (fi_cxi(7)), in declarations of
-// our own: its header is not packaged everywhere. Whether a provider really has it is asked at run
-// time (fi_open_ops); where the header is there, the compiler compares.
+// Interface of HPE's CXI provider beyond libfabric's (fi_cxi(7)), declared by us because its header
+// is not packaged everywhere. fi_open_ops() tells at run time whether a provider has it. If the
+// header exists, the compiler compares the declarations.
 #ifndef LANYARD_TRANSPORT_CXI_CXI_EXTENSION_H_
 #define LANYARD_TRANSPORT_CXI_CXI_EXTENSION_H_
 
@@ -12,17 +12,18 @@
 
 namespace lanyard::ofi {
 
-// fi_open_ops() on a counter.
+// For fi_open_ops() on a counter.
 inline constexpr const char* kCxiCounterOps = "cxi_counter_ops";
 struct CxiCounterOps {
   int (*set_wb_buffer)(fid* counter, void* buffer, size_t bytes);
   int (*get_mmio_addr)(fid* counter, void** address, size_t* bytes);
 };
 
-// The register whose stores add, in bytes from get_mmio_addr()'s address. `bytes` says 8, though the mapping is a page.
+// Offset in bytes, from get_mmio_addr()'s address, of the register whose stores add. The mapping is
+// a page, though `bytes` says 8.
 inline constexpr size_t kCxiAddOffset = 0;
 
-// fi_open_ops() on a domain. Later versions only append.
+// For fi_open_ops() on a domain. Later versions only append.
 inline constexpr const char* kCxiDomainOps[] = {"dom_ops_v6", "dom_ops_v5"};
 struct CxiDomainOps {
   int (*cntr_read)(fid* domain, unsigned counter, uint64_t* value, timespec* time);

@@ -17,16 +17,16 @@ bool find(void* library, const char* name, Function*& out) {
 }  // namespace
 
 Result<Library> Library::load() {
-  // An application's crash must stay a crash (see the class).
+  // Keep the application's crashes visible (see library.h).
   setenv("IPATH_NO_BACKTRACE", "1", 0);
   void* handle = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr)
-    return Status(Code::kUnsupported, std::string("libfabric cannot be loaded: ") + dlerror());
+    return Status(Code::kUnsupported, std::string("cannot load libfabric: ") + dlerror());
   Library library;
   if (!find(handle, "fi_getinfo", library.getinfo) || !find(handle, "fi_freeinfo", library.freeinfo) ||
       !find(handle, "fi_dupinfo", library.dupinfo) || !find(handle, "fi_fabric", library.fabric) ||
       !find(handle, "fi_version", library.version_number))
-    return Status(Code::kUnsupported, std::string("libfabric lacks a function: ") + dlerror());
+    return Status(Code::kUnsupported, std::string("this libfabric lacks a function: ") + dlerror());
   return library;
 }
 

@@ -16,7 +16,7 @@ struct FreeBitmap {
 };
 using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
 
-// As in "0-3,8".
+// For example "0-3,8".
 std::string list_of(hwloc_const_bitmap_t bitmap) {
   char* text = nullptr;
   if (bitmap == nullptr || hwloc_bitmap_list_asprintf(&text, bitmap) < 0)
@@ -26,7 +26,7 @@ std::string list_of(hwloc_const_bitmap_t bitmap) {
   return list;
 }
 
-// Asked of the system, as hwloc does not where it describes another machine.
+// Asks the system: hwloc does not if it describes another machine.
 Bitmap cores_of_this_thread() {
   Bitmap mine(hwloc_bitmap_alloc());
   cpu_set_t allowed;
@@ -59,11 +59,11 @@ void Locality::Destroy::operator()(hwloc_topology* topology) const { hwloc_topol
 Result<Locality> Locality::load() {
   hwloc_topology_t topology = nullptr;
   if (hwloc_topology_init(&topology) != 0)
-    return Status(Code::kFailed, "hwloc cannot begin");
+    return Status(Code::kFailed, "hwloc cannot be initialized");
   Locality locality(topology);
   hwloc_topology_set_type_filter(topology, HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_ALL);
   if (hwloc_topology_load(topology) != 0)
-    return Status(Code::kFailed, "hwloc finds no topology of this machine");
+    return Status(Code::kFailed, "hwloc cannot load this machine's topology");
   return locality;
 }
 

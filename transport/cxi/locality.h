@@ -1,5 +1,5 @@
-// Locality: how near the devices of this machine are to the cores that this thread may run on, by hwloc. HWLOC_XMLFILE
-// describes another machine.
+// Locality: how near this machine's devices are to the cores that this thread may run on, by hwloc.
+// HWLOC_XMLFILE may describe another machine.
 #ifndef LANYARD_TRANSPORT_CXI_LOCALITY_H_
 #define LANYARD_TRANSPORT_CXI_LOCALITY_H_
 
@@ -19,23 +19,23 @@ namespace lanyard::ofi {
 struct PciAddress {
   uint32_t domain = 0, bus = 0, device = 0, function = 0;
 
-  // Where libfabric says it; nothing for a card that is no PCI device.
+  // From libfabric. Nothing for a NIC that is not a PCI device.
   static std::optional<PciAddress> of(const fi_info& info);
-  std::string to_string() const;  // "0000:c1:00.0"
+  std::string to_string() const;  // for example "0000:c1:00.0"
 };
 
 // Threads: any, once loaded.
 class Locality {
  public:
-  // Takes some milliseconds, on large machines a hundred. kFailed where hwloc finds nothing out.
+  // Takes some milliseconds, on large machines a hundred. kFailed if hwloc fails.
   static Result<Locality> load();
 
   struct Place {
-    std::string numa_nodes;     // "3", or "0-1" where no node is nearer than another
+    std::string numa_nodes;     // "3", or "0-1" if no node is nearer than another
     std::string cores;          // "48-63": the cores that the device is attached to
-    uint32_t shared_cores = 0;  // of these, how many the calling thread may run on
+    uint32_t shared_cores = 0;  // the calling thread may run on this many of them
   };
-  // Nothing where hwloc knows no such device.
+  // Nothing if hwloc does not know the device.
   std::optional<Place> place_of(PciAddress device) const;
 
  private:
@@ -47,8 +47,8 @@ class Locality {
   std::unique_ptr<hwloc_topology, Destroy> topology_;
 };
 
-// The card of a list (getinfo's) that is nearest to the calling thread's cores, the first of several that are equally
-// near. Requires a list that is not empty.
+// Returns the NIC of a getinfo() list that is nearest to the calling thread's cores; the first of
+// several that are equally near. Requires a list that is not empty.
 const fi_info* nearest(const fi_info* list, const Locality& locality);
 
 }  // namespace lanyard::ofi

@@ -35,7 +35,8 @@ void OfiCounter::add_error(uint32_t failures) {
     (void)fi_cntr_adderr(fid_.get(), added);
 }
 
-// Zero and additions are register writes on Slingshot. Any other value would need room in a command queue.
+// On Slingshot, setting 0 and adding are register writes. Any other value would need
+// room in a command queue.
 void OfiCounter::set(uint64_t success) {
   (void)fi_cntr_seterr(fid_.get(), 0);
   (void)fi_cntr_set(fid_.get(), 0);

@@ -1,6 +1,7 @@
-// OfiCounter: a counter of nic.h on one of libfabric's. The card counts 48 bits of success and 7 of failure.
+// OfiCounter: a counter of nic.h on a libfabric counter. It holds 48 bits of
+// success and 7 bits of failure.
 //
-// Threads: one caller at a time, but for is_open(), which may run beside anything.
+// Threads: one caller at a time, except is_open(), which may run beside any call.
 #ifndef LANYARD_TRANSPORT_CXI_OFI_COUNTER_H_
 #define LANYARD_TRANSPORT_CXI_OFI_COUNTER_H_
 
@@ -18,7 +19,7 @@ namespace lanyard::ofi {
 
 class OfiCounter {
  public:
-  // At {0, 0}. Requires !is_open().
+  // Opens the counter at {0, 0}. Requires !is_open().
   Status open(fid_domain* domain);
   void close();
   bool is_open() const { return open_.load(std::memory_order_acquire); }
@@ -26,11 +27,11 @@ class OfiCounter {
   fid_cntr* fid() const { return fid_.get(); }
   nic::CounterValue read() const;
   uint64_t reached() const { return read().reached(); }
-  // Like a register of 48 bits, which wraps: the ranges of nic.h are the caller's to check.
+  // Wraps like a 48-bit register; the caller checks the range.
   void add(uint64_t success);
-  // Stops at the most that a counter holds.
+  // Stops at kMaxFailure.
   void add_error(uint32_t failures);
-  void set(uint64_t success);  // failures to 0
+  void set(uint64_t success);  // sets failures to 0
 
   // Entries, operations and regions that name it.
   uint32_t uses = 0;

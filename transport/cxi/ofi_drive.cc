@@ -1,4 +1,4 @@
-// The part of OfiNic that drives: from commands to libfabric, and back from its completions.
+// The part of OfiNic that drives: passes commands to libfabric and handles completions.
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
@@ -21,13 +21,13 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// How often the NIC's own thread looks while something happens, and when nothing has happened for
-// kWarmFor. It has little to do: the card works without it.
+// How often the NIC's own thread looks, within kWarmFor of the last activity and later. It has
+// little to do: the NIC works without it.
 constexpr microseconds kWarmNap{50};
 constexpr milliseconds kColdNap{1};
 constexpr milliseconds kWarmFor{100};
 
-constexpr int kRounds = 8;  // of one drive: nobody keeps others from driving for long
+constexpr int kRounds = 8;  // of one drive(): no thread drives for long
 
 }  // namespace
 
@@ -36,7 +36,7 @@ size_t OfiNic::progress() {
   while (right_.try_take()) {
     steps += drive();
     right_.give_back();
-    // A command pushed by a thread that found this one driving is this one's to run.
+    // A command pushed by a thread that found this one driving must be run here.
     if (commands_.empty())
       break;
   }
@@ -58,11 +58,11 @@ size_t OfiNic::drive() {
   if (steps > 0)
     activity_.fetch_add(1, std::memory_order_seq_cst);
   if (heard)
-    listener_.call(listener_.object);  // whoever it wakes finds the counter as it is
+    listener_.call(listener_.object);  // after activity_: a woken thread must see it
   return steps;
 }
 
-// Whether the counter that is listened to has moved since it was looked at last. A reading costs the card a command.
+// True if the listener's counter has moved since the last look. A read costs the NIC a command.
 bool OfiNic::hears() {
   if (own_thread_) {
     const steady_clock::time_point now = steady_clock::now();
@@ -74,7 +74,7 @@ bool OfiNic::hears() {
   return reached != std::exchange(heard_, reached);
 }
 
-// ---- From commands to the provider
+// ---- Commands to the provider
 
 size_t OfiNic::run_commands() {
   size_t count = 0;
@@ -112,7 +112,7 @@ void OfiNic::run_counter_op(const Op& op) {
   free_issues_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Tries everything that is held, by age.
+// Tries all held operations, the oldest first.
 size_t OfiNic::hand_over() {
   size_t steps = 0;
   size_t kept = 0;
@@ -122,8 +122,8 @@ size_t OfiNic::hand_over() {
       ++steps;
       continue;
     }
-    if (work->state == Work::State::kDoomed && is_due(*work)) {
-      fail(*work, work->doom, work->found_unreachable());
+    if (work->state == Work::State::kRefused && is_due(*work)) {
+      fail(*work, work->refusal, work->found_unreachable());
       ++steps;
       continue;
     }
@@ -133,7 +133,7 @@ size_t OfiNic::hand_over() {
   return steps;
 }
 
-// ---- From the provider to counters and records
+// ---- Completions to counters and failure records
 
 size_t OfiNic::read_completions() {
   constexpr size_t kBatch = 16;
@@ -147,7 +147,7 @@ size_t OfiNic::read_completions() {
         finish(Work::use_of(entries[i].op_context));
       steps += static_cast<size_t>(count);
     } else if (count == -FI_EAVAIL) {
-      // Newer libraries write a longer entry than the headers that we were built with may know.
+      // A newer libfabric may write a longer entry than our headers declare.
       union {
         fi_cq_err_entry entry;
         std::byte room[256];
@@ -164,10 +164,10 @@ size_t OfiNic::read_completions() {
   }
 }
 
-// The completion queue says that it has succeeded. Deferred work has been counted by the provider.
+// The operation has succeeded. The provider has counted deferred work itself.
 void OfiNic::finish(Work::Use& use) {
-  if (use.given_up) {
-    use.given_up = false;
+  if (use.abandoned) {
+    use.abandoned = false;
     return;
   }
   Work& work = *use.work;
@@ -177,20 +177,19 @@ void OfiNic::finish(Work::Use& use) {
 }
 
 void OfiNic::fail(Work::Use& use, Code code, int unreachable) {
-  if (!use.given_up)
+  if (!use.abandoned)
     return fail(*use.work, code, unreachable);
-  use.given_up = false;
+  use.abandoned = false;
   if (unreachable != 0)
     lose(use.peer, unreachable);
   remember_failure({.context = use.op_context, .code = code, .peer = use.peer});
 }
 
 void OfiNic::fail(Work& work, Code code, int unreachable) {
+  // First the cause, then the record, then the count: what the count fires must find both (N13).
   if (unreachable != 0)
-    lose(work.op.remote.peer, unreachable);  // before that: whoever sees the failure sees its cause
-  remember_failure({.context = work.op.context,
-                    .code = code,
-                    .peer = work.op.remote.peer});  // first: what the count fires must find it
+    lose(work.op.remote.peer, unreachable);
+  remember_failure({.context = work.op.context, .code = code, .peer = work.op.remote.peer});
   const bool counted = work.state == Work::State::kWaiting && work.deferred() && !work.at_once;
   if (OfiCounter* completion = completion_of(work.op); completion != nullptr && !counted)
     completion->add_error(1);
@@ -213,7 +212,7 @@ void OfiNic::release(Work& work) {
   work.at_once = false;
   Work*& free = work.home != nullptr ? work.home->ready : free_work_;
   if (work.home != nullptr)
-    --work.home->under_way;
+    --work.home->in_flight;
   work.next_free = free;
   free = &work;
   (work.deferred() ? free_entries_ : free_issues_).fetch_add(1, std::memory_order_relaxed);

@@ -1,4 +1,5 @@
-// The part of OfiNic that takes operations and gives them to libfabric: their descriptors, credits, cancelation.
+// The part of OfiNic that takes operations and gives them to libfabric:
+// descriptors, credits, cancelation.
 #include <algorithm>
 #include <type_traits>
 #include <utility>
@@ -16,7 +17,7 @@ using nic::Op;
 
 namespace {
 
-constexpr uint32_t kReadEvery = 16;  // entries that are posted: as many as one look at the completions takes
+constexpr uint32_t kReadEvery = 16;  // post at most this many entries before reading completions
 
 }  // namespace
 
@@ -35,9 +36,9 @@ struct OfiNic::Open {
   const OfiNic& nic;
 };
 
-// ---- From an operation to the Work that carries it
+// ---- Finding a Work for an operation
 
-// Keeps what the operation names from being closed (delta 1), or lets go of it (-1).
+// Keeps what the operation names from being closed (delta 1), or no longer (delta -1).
 void OfiNic::use(const Work& work, int delta) {
   if (work.deferred())
     counters_[work.trigger.value].uses += static_cast<uint32_t>(delta);
@@ -52,7 +53,7 @@ void OfiNic::use(const Op& op, int delta) {
   regions_[op.local.region.value].uses += count;
 }
 
-// Takes one of those that are free and filled in for that operation away from it.
+// Takes a free Work away from the prepared operation that it is filled in for.
 void OfiNic::blank(Prepared& home) {
   Work& work = *home.ready;
   home.ready = work.next_free;
@@ -61,25 +62,26 @@ void OfiNic::blank(Prepared& home) {
   free_work_ = &work;
 }
 
-// From an operation that is under way and was prepared: it holds what it names by itself.
+// Detaches an operation in flight from its prepared operation. From now on it
+// holds what it names itself.
 void OfiNic::leave_home(Work& work) {
   use(work.op, 1);
-  --work.home->under_way;
+  --work.home->in_flight;
   work.home = nullptr;
 }
 
 void OfiNic::disband(Prepared& home) {
   while (home.ready != nullptr)
     blank(home);
-  for (uint32_t i = 0; i < work_count_ && home.under_way > 0; ++i)
+  for (uint32_t i = 0; i < work_count_ && home.in_flight > 0; ++i)
     if (works_[i].home == &home)
       leave_home(works_[i]);
 }
 
-// Where all that are free are filled in for something it takes them in turn: whose they were may need them least.
+// Returns any free Work. If all are filled in for prepared operations, takes one from each in turn.
 Work& OfiNic::any_free() {
   for (uint32_t looks = 0; free_work_ == nullptr; ++looks) {
-    LANYARD_CHECK(looks < work_count_, "credits let nothing in that there is no place for");
+    LANYARD_CHECK(looks < work_count_, "credits must not admit more operations than there are Works");
     looked_at_ = (looked_at_ + 1) % work_count_;
     if (works_[looked_at_].state == Work::State::kFree)
       blank(*works_[looked_at_].home);
@@ -117,10 +119,10 @@ Work& OfiNic::described(Prepared& prepared) {
 
 Work& OfiNic::take(const nic::Posting& posting) {
   Prepared* prepared = prepared_.find(posting.prepared);
-  LANYARD_CHECK(prepared != nullptr, "an operation was released while another thread posted it");
+  LANYARD_CHECK(prepared != nullptr, "release() was called while another thread posted the operation");
   Work& work = prepared->ready != nullptr ? *prepared->ready : described(*prepared);
   prepared->ready = work.next_free;
-  ++prepared->under_way;
+  ++prepared->in_flight;
   work.trigger = posting.trigger;
   work.threshold = posting.threshold;
   work.op.start = posting.start;
@@ -129,13 +131,13 @@ Work& OfiNic::take(const nic::Posting& posting) {
   return work;
 }
 
-// ---- From a Work to the provider
+// ---- Giving a Work to the provider
 
 bool OfiNic::is_due(const Work& work) const {
   return !work.deferred() || counters_[work.trigger.value].reached() >= work.threshold;
 }
 
-// Gives one held operation to the provider. kAgain: it stays with the driver.
+// Gives one held operation to the provider. kAgain: it stays held.
 Code OfiNic::offer(Work& work) {
   if (!work.deferred())
     return work.start(*fabric_);
@@ -143,12 +145,12 @@ Code OfiNic::offer(Work& work) {
     return Code::kAgain;
   const Code code = work.post(*fabric_, counters_[work.trigger.value].fid(), work.threshold);
   if (code == Code::kAgain)
-    no_entries_ = true;  // nor for the next one that is tried now
+    no_entries_ = true;  // nor for the next operation of this round
   return code;
 }
 
-// Other processes may hold the card's entries for as long as they like, even until this very operation has been done:
-// what is due needs none.
+// Starts a due operation without an entry. Other processes may hold all entries until this very
+// operation is done, so waiting could deadlock.
 Code OfiNic::run_at_once(Work& work) {
   if (!is_due(work))
     return Code::kAgain;
@@ -157,7 +159,7 @@ Code OfiNic::run_at_once(Work& work) {
   return code;
 }
 
-// Whether the provider has it now; else it is still held, or doomed.
+// Returns true if the provider has the operation now. Otherwise it is still held, or refused.
 bool OfiNic::give(Work& work) {
   const Code code = offer(work);
   if (code != Code::kOk) [[unlikely]]
@@ -166,7 +168,7 @@ bool OfiNic::give(Work& work) {
   return true;
 }
 
-// What the provider has not taken.
+// Handles an operation that the provider has not taken.
 bool OfiNic::run_or_keep(Work& work, Code code) {
   if (code == Code::kAgain && work.deferred())
     code = run_at_once(work);
@@ -175,26 +177,26 @@ bool OfiNic::run_or_keep(Work& work, Code code) {
     return true;
   }
   if (code != Code::kAgain) {
-    work.state = Work::State::kDoomed;
-    work.doom = code;
+    work.state = Work::State::kRefused;
+    work.refusal = code;
   }
   return false;
 }
 
-// What a thread that drives has posted, without the way through the commands.
+// Takes operations of the driving thread directly, without the command queue.
 template <typename Each>
 void OfiNic::accept(std::span<const Each> ops) {
   const size_t first_fresh = held_.size();
   for (const Each& op : ops)
     hold(take(op), first_fresh);
   (void)hand_over();
-  // Who only posts must not wait for the others to make room.
+  // A thread that only posts must not depend on others to free entries.
   if ((unread_ += static_cast<uint32_t>(ops.size())) >= kReadEvery)
     (void)read_completions();
 }
 
-// Lower thresholds first: where the provider has too few entries, what fires first has them. It nearly always comes in
-// this order. `first_fresh`: where what came together begins.
+// Inserts by threshold among the operations since `first_fresh`: with few entries, those that fire
+// first get them. They nearly always come in this order.
 void OfiNic::hold(Work& work, size_t first_fresh) {
   held_.push_back(&work);
   for (size_t at = held_.size(); at > first_fresh + 1 && held_[at - 2]->threshold > held_[at - 1]->threshold; --at)
@@ -203,9 +205,9 @@ void OfiNic::hold(Work& work, size_t first_fresh) {
 
 // ---- Taking operations
 
-// What caps() does not list.
+// Refuses what caps() does not list.
 Status OfiNic::check_kind(const Op& op) {
-  return op.moves_data() ? Status() : Status(Code::kUnsupported, "this device has no deferred counter operations");
+  return op.moves_data() ? Status() : Status(Code::kUnsupported, "this NIC has no deferred counter operations");
 }
 
 Status OfiNic::post(std::span<const DeferredOp> ops) {
@@ -226,7 +228,7 @@ bool OfiNic::try_take_entries(size_t wanted) {
   return true;
 }
 
-// What has ended is known once somebody has looked.
+// Reads completions to find free entries.
 Status OfiNic::look_for_entries(size_t wanted) {
   if (wanted > caps_.deferred_depth)
     return {Code::kExhausted,
@@ -243,17 +245,17 @@ Status OfiNic::take_in(std::span<const Each> batch) {
     leave(batch);
     return {};
   }
-  (void)run_all_commands();  // what others posted before comes before
+  (void)run_all_commands();  // earlier posts come first
   accept(batch);
   activity_.fetch_add(1, std::memory_order_seq_cst);
   right_.give_back();
-  // A command pushed by a thread that found this one driving is this one's to run.
+  // A command pushed by a thread that found this one driving must be run here.
   if (!commands_.empty()) [[unlikely]]
     progress();
   return {};
 }
 
-// To whoever drives.
+// Leaves the batch to the driving thread.
 template <typename Each>
 void OfiNic::leave(std::span<const Each> batch) {
   for (const Each& each : batch)
@@ -304,7 +306,7 @@ Status OfiNic::issue(const Op& op) {
   uint32_t free = free_issues_.load(std::memory_order_relaxed);
   do {
     if (free == 0)
-      return {Code::kAgain, "too many operations are under way"};
+      return {Code::kAgain, "too many issued operations are in flight"};
   } while (!free_issues_.compare_exchange_weak(free, free - 1, std::memory_order_relaxed));
   push([&op](Command& command) {
     command.kind = Command::Kind::kIssue;
@@ -324,17 +326,17 @@ Status OfiNic::flush() {
     return work.state == Work::State::kWaiting && work.deferred() && !work.at_once;
   };
   if (std::none_of(works_.get(), works_.get() + work_count_, is_given))
-    return {};  // the provider's takes its time
+    return {};  // the provider's flush is slow
   LANYARD_RETURN_IF_ERROR(ofi_status(fi_control(&fabric_->domain()->fid, FI_FLUSH_WORK, nullptr), "FI_FLUSH_WORK"));
-  // What had fired is done by now and stands in the queue, but where the provider would not wait any longer for a peer
-  // that does not answer. The rest was canceled.
+  // What had fired is complete and in the queue, unless the provider gave up on a peer that does
+  // not answer. The rest was canceled.
   (void)read_completions();
   for (uint32_t i = 0; i < work_count_; ++i) {
     if (!is_given(works_[i]))
       continue;
     if (works_[i].home != nullptr)
       leave_home(works_[i]);
-    works_[i].give_up();
+    works_[i].abandon();
     release(works_[i]);
   }
   return {};

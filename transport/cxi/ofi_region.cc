@@ -16,7 +16,7 @@ constexpr uint32_t kLastGeneration = UINT32_MAX >> kFlagBits;
 
 Result<nic::RemoteKey> KeyMaker::next(const void* base) {
   if (generation_ == kLastGeneration)
-    return Status(Code::kExhausted, "all memory keys of this process have been used, and none is used twice");
+    return Status(Code::kExhausted, "this process has used all of its memory keys, and a key is never reused");
   ++generation_;
   const uint32_t flags = reinterpret_cast<uintptr_t>(base) % sizeof(uint64_t) == 0 ? 0 : 1;
   return nic::RemoteKey{generation_ << kFlagBits | flags};
@@ -41,11 +41,12 @@ fi_mr_attr region_attributes(const iovec& piece, uint64_t key, MemoryKind kind) 
   if (kind.iface == FI_HMEM_CUDA)
     attributes.device.cuda = kind.device;
   else if (kind.iface != FI_HMEM_SYSTEM)
-    attributes.device.reserved = static_cast<uint64_t>(kind.device);  // ROCm's devices have no field of their own
+    attributes.device.reserved = static_cast<uint64_t>(kind.device);  // ROCm has no own field
   return attributes;
 }
 
-// The order that the CXI provider wants: endpoint, then counter, then enable. Only then is the key good.
+// In the order that the CXI provider requires: endpoint, counter, enable.
+// Only then is the key valid.
 Status OfiRegion::open(const Fabric& fabric, const MemoryRange& range, nic::RemoteKey key, OfiCounter* remote_write) {
   const iovec piece{range.base, range.bytes};
   const fi_mr_attr attributes = region_attributes(piece, key.value, range.kind);
@@ -60,7 +61,7 @@ Status OfiRegion::open(const Fabric& fabric, const MemoryRange& range, nic::Remo
         ofi_status(fi_mr_bind(opened, &remote_write->fid()->fid, FI_REMOTE_WRITE), "fi_mr_bind(counter)"));
   LANYARD_RETURN_IF_ERROR(ofi_status(fi_mr_enable(opened), "fi_mr_enable"));
   if (fi_mr_key(opened) != key.value)
-    return Status(Code::kUnsupported, "the provider gives keys of its own");
+    return Status(Code::kUnsupported, "the provider does not use the requested key");
   memory_ = std::move(memory);
   base_ = static_cast<std::byte*>(range.base);
   bytes_ = range.bytes;

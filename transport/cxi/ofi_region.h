@@ -1,4 +1,4 @@
-// OfiRegion: registered memory, and the keys that say more than which it is.
+// OfiRegion: registered memory. KeyMaker: its keys.
 #ifndef LANYARD_TRANSPORT_CXI_OFI_REGION_H_
 #define LANYARD_TRANSPORT_CXI_OFI_REGION_H_
 
@@ -17,30 +17,30 @@
 
 namespace lanyard::ofi {
 
-// Keys are the driver's own, so none is ever given twice (N8). They have 4 bytes, as the CXI provider wants them.
-// Bits 0 and 1 are 01 where the memory does not begin at a multiple of 8, so that atomics into it are wrong. The
-// complement of a key, for one, does not say so.
+// The driver chooses the keys, so none is ever reused (N8). They have 4 bytes, as the CXI provider
+// requires. Bits 0 and 1 are 01 if the memory is not aligned to 8 bytes, so that atomics can be
+// refused. Other values say nothing.
 class KeyMaker {
  public:
-  // `given`: the number of the last key. The first keys are left out: the CXI provider makes "optimized" regions of
-  // client keys below 100, which are few and have neither events nor a fence.
+  // `given`: the number of the last key. Skips the first keys, because the CXI provider makes
+  // "optimized" regions of keys below 100. These are few and have neither events nor a fence.
   explicit KeyMaker(uint32_t given = 128) : generation_(given) {}
 
-  // kExhausted once all have been given; a second use would let what is late into memory that is not its own.
+  // kExhausted after the last key. Reuse would let late messages into memory of another region.
   Result<nic::RemoteKey> next(const void* base);
-  // Whether atomics under this key are misaligned wherever their offset is aligned.
+  // True if this key tells that atomics would be misaligned, even at an aligned offset.
   static bool misaligned(nic::RemoteKey key) { return (key.value & 3) == 1; }
 
  private:
   uint32_t generation_;  // of the last key
 };
 
-// Whose memory it is, as libfabric wants to know it (fi_mr(3)).
+// The kind of memory, in libfabric's terms (fi_mr(3)).
 struct MemoryKind {
   fi_hmem_iface iface = FI_HMEM_SYSTEM;
-  int device = 0;  // the ordinal
+  int device = 0;  // the device's ordinal
 
-  // kInvalidArgument for a kind of device that libfabric has no name for.
+  // kInvalidArgument if libfabric has no name for this kind of device.
   static Result<MemoryKind> of_device(const DeviceMemory& memory, int device);
 };
 
@@ -50,17 +50,17 @@ struct MemoryRange {
   MemoryKind kind = {};
 };
 
-// What fi_mr_regattr() is asked. `piece` outlives the result.
+// The arguments of fi_mr_regattr(). `piece` must outlive the result.
 fi_mr_attr region_attributes(const iovec& piece, uint64_t key, MemoryKind kind);
 
-// Threads: one caller at a time, but for is_open(), base(), bytes() and key(), which may run beside
-// anything that does not open or close this very region.
+// Threads: one caller at a time, except is_open(), base(), bytes() and key(). These may run beside
+// any call that does not open or close this region.
 class OfiRegion {
  public:
-  // Registers the memory under `key`; `remote_write` is null or an open counter. Requires
-  // !is_open().
+  // Registers the memory under `key`. `remote_write` is null or an open
+  // counter. Requires !is_open().
   Status open(const Fabric& fabric, const MemoryRange& memory, nic::RemoteKey key, OfiCounter* remote_write);
-  // The counter is the caller's to let go of.
+  // The caller updates the counter's uses.
   void close();
 
   bool is_open() const { return open_.load(std::memory_order_acquire); }

@@ -34,7 +34,7 @@ Code code_of(int error) {
   }
 }
 
-// fi_strerror() lives in a library that need not be loaded; below 256 the numbers are errno's.
+// fi_strerror() would need the library. Numbers below 256 are errno's.
 std::string name_of(int error) {
   if (error > 0 && error < FI_ERRNO_OFFSET)
     return std::strerror(error);
@@ -54,11 +54,11 @@ Code ofi_code(int64_t returned) { return returned >= 0 ? Code::kOk : code_of(sta
 
 Code completion_code(int err) {
   const Code code = code_of(err);
-  // An operation that is over cannot be repeated by waiting.
+  // A completed operation cannot be retried by waiting.
   return code == Code::kAgain ? Code::kFailed : code;
 }
 
-// Not a time-out, which a slow peer has too.
+// Time-outs are excluded, because a slow peer causes them too.
 int unreachable_error(int err) {
   switch (err) {
     case FI_EHOSTUNREACH:

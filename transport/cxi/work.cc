@@ -8,7 +8,7 @@ namespace lanyard::ofi {
 namespace {
 
 uint64_t flags_of(const nic::Op& op) {
-  // Deferred work is not reported unless it asks for it.
+  // Deferred work makes no completion entry without this flag.
   return FI_COMPLETION | (op.level == nic::CompletionLevel::kDelivery ? FI_DELIVERY_COMPLETE : 0);
 }
 
@@ -65,12 +65,12 @@ Code Work::note(int64_t returned) {
 }
 
 void Work::name_contexts() {
-  use_->given_up = false;
+  use_->abandoned = false;
   write_.msg.context = atomic_.msg.context = &use_->context;
 }
 
-void Work::give_up() {
-  use_->given_up = true;
+void Work::abandon() {
+  use_->abandoned = true;
   use_->op_context = op.context;
   use_->peer = op.remote.peer;
   use_ = use_ == uses_ + kUses - 1 ? uses_ : use_ + 1;

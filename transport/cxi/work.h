@@ -1,5 +1,4 @@
-// Work: one operation on its way through libfabric, with everything that libfabric's descriptors
-// point to.
+// Work: one operation in libfabric's hands, with all memory that its descriptors point to.
 #ifndef LANYARD_TRANSPORT_CXI_WORK_H_
 #define LANYARD_TRANSPORT_CXI_WORK_H_
 
@@ -20,30 +19,32 @@ namespace lanyard::ofi {
 
 class Work;
 
-// An operation that is posted again and again. What libfabric's descriptors say is the same each time: Works that have
-// been filled in for it stay so when they come back.
+// A prepared operation (N14). Its descriptors are the same each time, so a free Work that is
+// filled in for it stays so.
 struct Prepared {
   nic::Op op;
-  Work* ready = nullptr;   // that are free, by Work::next_free
-  uint32_t under_way = 0;  // that are not
+  Work* ready = nullptr;   // free Works filled in for it, linked by Work::next_free
+  uint32_t in_flight = 0;  // its Works that are not free
 };
 
-// libfabric may keep pointers to the descriptors until the operation is done. So a Work stays where it is and as it is
-// from post() or start() until the driver has seen its completion. Threads: those of the driver.
+// libfabric may keep pointers to the descriptors until the operation is done. So a Work neither
+// moves nor changes from post() or start() until the driver has seen its completion.
+//
+// Threads: the one that drives.
 class Work {
  public:
-  // What op_context points to: not the Work but one use of it, because a flush gives a Work back of which an event may
-  // yet come. It begins with the descriptor, whose fi_context2 some providers want there.
+  // What op_context points to: one use of a Work. An event may still come for a Work that a flush
+  // has freed. It begins with the descriptor, because some providers need its fi_context2 there.
   struct Use : fi_deferred_work {
     Work* work = nullptr;
-    bool given_up = false;
-    uint64_t op_context = 0;  // these two: of the operation that was given up
+    bool abandoned = false;
+    uint64_t op_context = 0;  // these two describe the abandoned operation
     uint32_t peer = 0;
   };
   enum class State : uint8_t {
     kFree,
     kHeld,     // with the driver: the provider had no room
-    kDoomed,   // with the driver: the provider refuses it, so it fails when it is due
+    kRefused,  // with the driver: the provider refused it; it fails when it is due
     kWaiting,  // with the provider, for its trigger or its completion
   };
 
@@ -54,34 +55,35 @@ class Work {
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
 
-  // Which operation a completion's op_context names.
+  // The use that a completion's op_context names.
   static Use& use_of(void* op_context) {
     return *static_cast<Use*>(reinterpret_cast<fi_deferred_work*>(static_cast<fi_context2*>(op_context)));
   }
 
-  // Before anything else: fills in what is the same for every operation.
+  // Call it first. Fills in what is the same for every operation.
   void prepare(const Fabric& fabric);
 
-  // Fills the rest of the descriptors in for `op`, whose local addresses are given, and which adds to `completion` (may
-  // be null) when it is done. Requires a peer that exists.
+  // Fills in the rest of the descriptors. `local`: the local address. `completion` counts the end;
+  // may be null. Requires an existing peer.
   void describe(const Fabric& fabric, const nic::Op& op, std::byte* local, fid_cntr* completion);
-  // Hands it to the deferred-work queue. kAgain: come back.
+  // Posts it to the deferred-work queue. kAgain: no room now.
   Code post(const Fabric& fabric, fid_cntr* trigger, uint64_t at) {
     use_->threshold = at;
     use_->triggering_cntr = trigger;
     const int queued = fi_control(&fabric.domain()->fid, FI_QUEUE_WORK, use_);
     return queued == 0 ? Code::kOk : note(queued);
   }
-  // Runs it now; the completion queue will report it. kAgain: come back.
+  // Runs it now. The completion queue will report it. kAgain: no room now.
   Code start(const Fabric& fabric);
 
-  // Where the provider has refused it because its peer is not there, its error; else 0.
+  // The provider's error, if it refused the operation because the peer is unreachable, else 0.
   int found_unreachable() const { return found_unreachable_; }
-  // Nobody waits for its event any more; should it come, it names a Use that has been given up. To be described again.
-  void give_up();
+  // Abandons the current use: a late event then names an old Use. Call describe()
+  // before using the Work again.
+  void abandon();
 
  private:
-  // So many flushes in a row may give a Work up before its oldest event could be taken for another's.
+  // This many flushes in a row may abandon a Work before an old event could be taken for a new one.
   static constexpr size_t kUses = 4;
 
   Use uses_[kUses]{};
@@ -100,14 +102,14 @@ class Work {
   void describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local);
 
  public:
-  // ---- The driver's own notes
+  // ---- The driver's state
   nic::Op op;
-  nic::CounterId trigger;  // none: issued
+  nic::CounterId trigger;  // invalid: issued, not deferred
   uint64_t threshold = 0;
   State state = State::kFree;
-  Code doom = Code::kFailed;  // kDoomed: why
-  bool at_once = false;       // deferred, but run without an entry: there was none when it was due
-  Prepared* home = nullptr;   // whose descriptors these are, and which holds what they name; else it does so itself
+  Code refusal = Code::kFailed;  // kRefused: why
+  bool at_once = false;          // deferred, but started without an entry because none was free
+  Prepared* home = nullptr;      // its prepared operation, which holds what it names
   Work* next_free = nullptr;
   bool deferred() const { return trigger.valid(); }
 };
