@@ -76,8 +76,8 @@ TEST(Lanyard, SaysWhatIsWrongInOneLine) {
       {"model --workload halo2d --steps 0", "--steps"},
       {"model fit", "DATA"},
       {"model fit nowhere.csv", "nowhere.csv"},
-      {"model fit /dev/null", "nothing in it"},
-      {"model compare /dev/null", "nothing in it"},
+      {"model fit /dev/null", "the file is empty"},
+      {"model compare /dev/null", "the file is empty"},
   };
   for (const auto& [arguments, what] : wrong) {
     const Outcome outcome = lanyard(arguments);
@@ -159,7 +159,7 @@ TEST(Model, ComparesAndFits) {
   const Outcome fitted = lanyard("model fit --no-cross-validation --out " + out + " " + path);
   EXPECT_EQ(fitted.status, 0) << fitted.err;
   EXPECT_NE(fitted.out.find("kernel.cell               21."), std::string::npos) << fitted.out;
-  EXPECT_NE(fitted.out.find("as it was: these measurements do not tell"), std::string::npos) << fitted.out;
+  EXPECT_NE(fitted.out.find("unchanged: these measurements do not determine it"), std::string::npos) << fitted.out;
   EXPECT_EQ(lanyard("model --workload pingpong --machine " + out).status, 0);
   EXPECT_EQ(lanyard("model fit --no-cross-validation --out /nowhere/x " + path).status, 1);
 }

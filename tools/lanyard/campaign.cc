@@ -13,10 +13,10 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr uint64_t kSchedulesPerBatch = 64;  // the first of which is run again
+constexpr uint64_t kSchedulesPerBatch = 64;  // the first of them is repeated
 constexpr size_t kRemembered = 1'000'000;    // runs
 constexpr std::chrono::nanoseconds kLongestFixedTime = std::chrono::minutes(1);
-// A process has address space for 256 at a time: these, and two for each job.
+// A process has address space for 256 worlds: these, and two for each job.
 constexpr size_t kWorlds = 120;
 
 }  // namespace
@@ -27,7 +27,7 @@ Campaign::Campaign(const CampaignOptions& options)
       fixed_time_(options.configs.empty() || !options.random_programs ? std::chrono::nanoseconds(0)
                                                                       : std::min(kLongestFixedTime, options.time / 3)) {
   LANYARD_CHECK((!options.configs.empty() || options.random_programs) && options.jobs >= 1 && options.jobs <= kMostJobs,
-                "as the options say");
+                "a campaign needs configurations or random programs, and 1 to 64 jobs");
   const uint64_t of_random = !options.random_programs  ? 0
                              : options.configs.empty() ? options.schedules
                                                        : options.schedules / 2;
@@ -100,8 +100,9 @@ void Campaign::work() {
   changed_.notify_all();
 }
 
-// Of the targets that may go on the one that had the least time; of those, one at which fewer are. With a limit of time
-// random programs wait for their part of it, and the others end there.
+// Returns the target with the least time so far; among equals, the one with fewer threads
+// at work. With a time limit, random programs wait for their share of it, and then
+// replace the configurations.
 Campaign::Target* Campaign::next_target() {
   const bool by_time = options_.schedules == 0 && options_.random_programs;
   const bool random_now = by_time && steady_clock::now() - begin_ >= fixed_time_;
@@ -111,7 +112,7 @@ Campaign::Target* Campaign::next_target() {
   };
   for (const auto& candidate : targets_) {
     if (by_time && (candidate->workload == nullptr) != random_now) {
-      candidate->idle.clear();  // their time is over, and address space for worlds is short
+      candidate->idle.clear();  // its time is over, and worlds use up address space
       continue;
     }
     const uint32_t most = candidate->workload == nullptr ? options_.jobs : most_worlds_;
@@ -167,7 +168,7 @@ void Campaign::run_batch(Batch& batch) {
     nicsim::Report report = batch.fuzzer->run(seed);
     ++batch.done;
     batch.steps += world.steps();
-    // The same steps are another run in another configuration.
+    // The same steps in another configuration are another run.
     batch.runs.push_back(world.trace_hash() ^ batch.workload->number * 0x9e3779b97f4a7c15u);
     if (report.ok() && i == 0)
       report = repeat(batch, seed);
@@ -189,7 +190,7 @@ nicsim::Report Campaign::repeat(Batch& batch, uint64_t seed) {
   const uint64_t hash = world.trace_hash(), steps = world.steps();
   const auto same = [&] { return world.trace_hash() == hash && world.steps() == steps; };
   const nicsim::Schedule schedule = batch.fuzzer->record(seed);
-  // Elsewhere in memory, too: what depends on addresses shows.
+  // Another world lies elsewhere in memory, which reveals a dependence on addresses.
   nicsim::Fuzzer elsewhere(batch.workload->scenario, batch.workload->config.world, options_.schedulers);
   elsewhere.run(seed);
   if (!same() || elsewhere.world().trace_hash() != hash || elsewhere.world().steps() != steps)

@@ -1,4 +1,5 @@
-// Campaign: schedules of several configurations run by several threads until one finds something, or time is up.
+// Campaign: several threads run schedules of several configurations until one has a
+// finding, or the time is up.
 #ifndef LANYARD_TOOLS_LANYARD_CAMPAIGN_H_
 #define LANYARD_TOOLS_LANYARD_CAMPAIGN_H_
 
@@ -27,25 +28,26 @@ namespace lanyard::tools {
 // Which kinds of steps, choices and faults occurred in runs, and how often.
 struct Coverage {
   std::array<uint64_t, nicsim::kStepKinds> steps{};      // by StepKind
-  std::array<uint64_t, nicsim::kChoiceKinds> choices{};  // by ChoiceKind: how often another than 0 was chosen
+  std::array<uint64_t, nicsim::kChoiceKinds> choices{};  // by ChoiceKind: choices other than 0
 
-  // Runs the schedule from the beginning and counts what occurs in it.
+  // Runs the schedule from the start and counts its steps and choices.
   void add(nicsim::World& world, const nicsim::Schedule& schedule);
   Coverage& operator+=(const Coverage& other);
-  // "steps 10/10, coalesced rings, failures; never: no-room"
+  // For example "steps 10/10, coalesced rings, failures; never: no-room".
   std::string to_string() const;
 };
 
 struct CampaignOptions {
-  std::vector<nicsim::Config> configs;  // none: random programs only
-  // Random programs too (random_config()), one a batch of 64 schedules: once a third of the time is over, but after a
-  // minute at the latest; or for half of the schedules where their number is limited.
+  std::vector<nicsim::Config> configs;  // empty: random programs only
+  // Also run random programs (random_config()), one for each batch of 64 schedules. With a time
+  // limit they start after a third of the time, or after a minute if that is earlier. With a limit
+  // of schedules they get half of them.
   bool random_programs = false;
-  std::vector<nicsim::SchedulerKind> schedulers;  // in turn; empty: all of them
-  uint64_t seed = 1;                 // schedule k of each configuration, from 0, follows from seed + k alone
-  uint64_t schedules = 0;            // at most, of all configurations together; 0: no limit
-  std::chrono::nanoseconds time{0};  // at most; 0: no limit
-  uint32_t jobs = 1;                 // threads, from 1 to kMostJobs
+  std::vector<nicsim::SchedulerKind> schedulers;  // used in turn; empty: all
+  uint64_t seed = 1;                              // schedule k of a configuration depends only on seed + k
+  uint64_t schedules = 0;                         // limit for all configurations together; 0: none
+  std::chrono::nanoseconds time{0};               // limit; 0: none
+  uint32_t jobs = 1;                              // threads, 1 to kMostJobs
 };
 inline constexpr uint32_t kMostJobs = 64;
 
@@ -57,18 +59,18 @@ struct Discovery {
   nicsim::Schedule schedule;
 };
 
-// So far.
+// The progress so far.
 struct Progress {
   double seconds = 0;
   uint64_t schedules = 0;
   uint64_t steps = 0;
-  uint64_t programs = 0;  // random ones
+  uint64_t programs = 0;  // random programs
   uint64_t different_runs = 0;
-  bool more_runs = false;  // than are told apart
-  Coverage coverage;       // of one schedule in 64, and of the one that found something
+  bool more_runs = false;  // more than are told apart
+  Coverage coverage;       // of one schedule in 64, and of the one with the finding
 };
 
-// For one run().
+// An object runs once.
 class Campaign {
  public:
   explicit Campaign(const CampaignOptions& options);
@@ -76,39 +78,39 @@ class Campaign {
   Campaign(const Campaign&) = delete;
   Campaign& operator=(const Campaign&) = delete;
 
-  // Blocks. Requires a configuration or random programs. Gives each configuration the same share of the time, or of the
-  // schedules where their number is limited; one schedule in 64 runs four times, once in another world, and must run
-  // the same. Calls `look` on this thread whenever `period` has passed. Of several discoveries by several threads at
-  // once, one is returned.
+  // Requires a configuration or random programs. Blocks. Each configuration gets the same share of
+  // the time, or of the schedules if their number is limited. One schedule in 64 runs four times,
+  // once in another world; all four runs must be identical. Calls `look` on this thread once every
+  // `period`. If several threads have a finding at once, returns one of them.
   std::optional<Discovery> run(std::chrono::nanoseconds period, const std::function<void(const Progress&)>& look);
   Progress progress() const;
 
  private:
-  // What is run.
+  // A configuration to run.
   struct Workload {
     Workload(const nicsim::Config& config, uint64_t number)
         : config(config), number(number), scenario(config.scenario()) {}
     const nicsim::Config config;
-    const uint64_t number;  // another one for each
+    const uint64_t number;  // unique
     const nicsim::Scenario scenario;
   };
-  // A configuration, or all random programs, and how far it has got.
+  // A configuration, or all random programs, and its progress.
   struct Target {
     std::shared_ptr<const Workload> workload;  // null: random programs
     std::vector<std::unique_ptr<nicsim::Fuzzer>> idle;
-    uint64_t next = 0;            // schedule
-    uint64_t quota = UINT64_MAX;  // schedules
+    uint64_t next = 0;            // next schedule
+    uint64_t quota = UINT64_MAX;  // limit of schedules
     std::chrono::nanoseconds spent{0};
-    uint32_t busy = 0;  // threads at it
+    uint32_t busy = 0;  // threads that work on it
   };
-  // Some schedules of a target, one after another.
+  // Consecutive schedules of a target.
   struct Batch {
     Target* target = nullptr;
-    std::shared_ptr<const Workload> workload;  // outlives the fuzzer
+    std::shared_ptr<const Workload> workload;  // must outlive the fuzzer
     std::unique_ptr<nicsim::Fuzzer> fuzzer;
     uint64_t first = 0, count = 0;
     uint64_t done = 0, steps = 0;
-    std::vector<uint64_t> runs;  // by their hashes
+    std::vector<uint64_t> runs;  // trace hashes
     Coverage coverage;
   };
 
@@ -118,18 +120,18 @@ class Campaign {
   void end_batch(Batch& batch, std::chrono::nanoseconds took);
   void run_batch(Batch& batch);
   std::string command_of(const nicsim::Config& config) const;
-  // Runs the fuzzer's last schedule again: what is wrong with that.
+  // Repeats the fuzzer's last schedule. Returns what differs.
   nicsim::Report repeat(Batch& batch, uint64_t seed);
   void discover(Batch& batch, uint64_t seed, const nicsim::Report& report);
 
   const CampaignOptions options_;
-  const uint32_t most_worlds_;                 // of a target
-  const std::chrono::nanoseconds fixed_time_;  // before random programs
+  const uint32_t most_worlds_;                 // worlds of a target
+  const std::chrono::nanoseconds fixed_time_;  // time before random programs
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::atomic<bool> stop_{false};
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  // Under the mutex.
+  // Guarded by mutex_.
   std::vector<std::unique_ptr<Target>> targets_;
   std::unordered_set<uint64_t> seen_;  // runs
   Progress progress_;
@@ -137,19 +139,20 @@ class Campaign {
   uint32_t working_ = 0;
 };
 
-// The configurations that `lanyard fuzz` runs where it is told none. No schedule of any of them has anything to be
-// found while the protocol and the model are right.
+// The configurations that `lanyard fuzz` runs by default. None has a finding if the protocol
+// and the model are right.
 std::vector<nicsim::Config> portfolio();
 
-// What the calling thread runs, told should it die of a signal, so that a crash of the code under test can be had
-// again. At most one a thread.
+// Names the calling thread's current run, so that a crash of the code under test can be
+// repeated. At most one a thread.
 class CrashNote {
  public:
-  // From now on a thread of this process with a note that dies of a signal (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT)
-  // writes the command that repeats its last run to stdout, and that it crashed to stderr, before it does.
+  // Installs handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT in this process. If
+  // a thread with a note crashes, they print the command that repeats its run to stdout.
+  // A message goes to stderr.
   static void install();
 
-  // `command`, to which a seed and the rest are appended.
+  // A seed and more options are appended to `command`.
   explicit CrashNote(std::string command);
   ~CrashNote();
   CrashNote(const CrashNote&) = delete;
@@ -164,12 +167,12 @@ class CrashNote {
   volatile uint64_t seed_ = 0;
 };
 
-// The canary: a run that must be found faulty, so that a fuzzer that finds nothing is known to look. A small exchange
-// on NICs that lose rings, which no NIC may.
+// The canary: a configuration with a planted fault that fuzzing must find. It shows that a fuzzer
+// without findings works. A small exchange on NICs that lose rings, which no NIC may.
 inline constexpr const char* kCanary = "2ranks,1req-one-way,1iter,lost-rings";
 inline constexpr uint64_t kCanarySchedules = 2'000;
-// Runs schedules of the configuration until the oracles report something, or the canary's number of them. Requires a
-// valid configuration.
+// Runs schedules of the configuration until the oracles report something, at most kCanarySchedules.
+// Requires a valid configuration.
 nicsim::Verdict watch_canary(const std::string& config, uint64_t seed,
                              const std::vector<nicsim::SchedulerKind>& schedulers);
 

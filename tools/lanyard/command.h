@@ -1,4 +1,4 @@
-// Command: what the subcommands of `lanyard` share: exit statuses and errors.
+// Command: exit statuses and errors, shared by the subcommands of `lanyard`.
 #ifndef LANYARD_TOOLS_LANYARD_COMMAND_H_
 #define LANYARD_TOOLS_LANYARD_COMMAND_H_
 
@@ -10,22 +10,22 @@
 
 namespace lanyard::tools {
 
-// Exit statuses beside 0 and those of findings (nicsim::exit_status()).
-inline constexpr int kExitTrouble = 1;  // a file that cannot be written
+// Exit statuses besides 0 and those of findings (nicsim::exit_status()).
+inline constexpr int kExitTrouble = 1;  // a file cannot be written
 inline constexpr int kExitUsage = 2;
-inline constexpr int kExitCanary = 3;  // a planted fault was not found
+inline constexpr int kExitCanary = 3;  // the planted fault was not found
 
-// Each declares its subcommand, which runs as the command line is parsed and sets the exit status.
+// Each adds its subcommand. Parsing the command line runs it and sets the exit status.
 void add_explore(CLI::App& app, int& status);
 void add_fuzz(CLI::App& app, int& status);
 void add_info(CLI::App& app, int& status);
 void add_model(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
-// Of `lanyard model`.
+// Subcommands of `lanyard model`.
 void add_model_fit(CLI::App& model, int& status);
 void add_model_compare(CLI::App& model, int& status);
 
-// A subcommand whose --help ends with the items of configurations.
+// Adds a subcommand whose --help ends with the items of configurations.
 template <typename Options>
 void add_subcommand(CLI::App& app, int& status, const char* name, const char* meaning,
                     void (*declare)(CLI::App&, Options&), int (*run)(const Options&)) {
@@ -36,7 +36,7 @@ void add_subcommand(CLI::App& app, int& status, const char* name, const char* me
   command->callback([options, &status, run] { status = run(*options); });
 }
 
-// Prints one line to stderr.
+// Print one line to stderr and return the exit status.
 int usage_error(const std::string& what);  // kExitUsage
 int trouble(const std::string& what);      // kExitTrouble
 

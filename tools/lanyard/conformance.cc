@@ -1,4 +1,5 @@
-// lanyard-conformance: the NIC contract, row by row, on a NIC that this machine has, as a report that can be sent on.
+// lanyard-conformance: checks a NIC of this machine against every row of the NIC contract, and
+// prints a report to pass on.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/utsname.h>
@@ -26,7 +27,7 @@ NicMaker maker_of(const std::string& nic, uint64_t seed) {
   return over_ofi("Report", false);
 }
 
-// What main() chose: GoogleTest asks for it when it is initialised.
+// The NIC that main() chose. GoogleTest needs it at initialization.
 NicMaker& chosen() {
   static NicMaker maker;
   return maker;
@@ -36,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Conformance, NicContract, ::testing::Values(chosen()), 
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// A line a row, as it ends.
+// Prints a line when a row ends.
 class Report final : public ::testing::EmptyTestEventListener {
  public:
   void OnTestStart(const ::testing::TestInfo&) override { why_.clear(); }
@@ -59,17 +60,17 @@ class Report final : public ::testing::EmptyTestEventListener {
 
 const char* yes(bool claim) { return claim ? "yes" : "no"; }
 
-// What kept a card of libfabric's from opening: the makers of fabrics have no way to say so.
+// Returns why libfabric's device cannot be opened. The makers of fabrics cannot report that.
 Status try_to_open(const std::string& nic) {
   if (nic.starts_with("sim"))
     return {};
   return ofi::OfiNic::open({}).status();
 }
 
-// What the NIC says of itself; false where there is none.
+// Prints the NIC's capabilities. Returns false if there is no NIC.
 bool print_head(const std::string& nic, uint64_t seed) {
   if (const Status status = try_to_open(nic); !status.ok()) {
-    fmt::print(stderr, "lanyard-conformance: no card to hold to the contract: {}\n", status.message());
+    fmt::print(stderr, "lanyard-conformance: cannot open a NIC: {}\n", status.message());
     return false;
   }
   const std::unique_ptr<NicFabric> fabric = chosen().make({});
@@ -106,13 +107,14 @@ int main(int argc, char** argv) {
   uint64_t seed = 1;
   CLI::App app{
       "Runs every row of the NIC contract on a NIC of this machine, all ranks in one process.\n"
-      "0: every row that the NIC claims passed; 1: some did not, or there is no such NIC; 2: wrong usage."};
+      "Exit status: 0 if every row that the NIC claims passed; 1 if one failed, or there is no such NIC; 2 for wrong "
+      "usage."};
   app.name("lanyard-conformance");
-  app.add_option("--nic", nic, "sim, sim-tcp, sim-deterministic, cxi (default: sim)")
+  app.add_option("--nic", nic, "the NIC: sim, sim-tcp, sim-deterministic or cxi (default: sim)")
       ->check(CLI::IsMember({"sim", "sim-tcp", "sim-deterministic", "cxi"}).description(""))
       ->type_name("NAME");
-  app.add_option("--seed", seed, "of sim-deterministic: the order of its steps (default: 1)")->type_name("N");
-  app.add_option("--rows", rows, "only these, as N1_* (default: all)")->type_name("PATTERN");
+  app.add_option("--seed", seed, "sim-deterministic: chooses the order of its steps (default: 1)")->type_name("N");
+  app.add_option("--rows", rows, "check only these rows, for example N1_* (default: all)")->type_name("PATTERN");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -121,7 +123,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "lanyard-conformance: {} (see lanyard-conformance --help)\n", error.what());
     return 2;
   }
-  setenv("IPATH_NO_BACKTRACE", "1", 0);  // Debian's libfabric brings a handler that turns crashes into exit 1
+  setenv("IPATH_NO_BACKTRACE", "1", 0);  // else a handler of PSM turns crashes into exit 1
   chosen() = maker_of(nic, seed);
   if (!print_head(nic, seed))
     return 1;

@@ -9,7 +9,7 @@ namespace {
 
 using nicsim::ChoiceKind;
 
-// Counts what another chooser chooses.
+// Counts the choices of another chooser.
 class Counting final : public nicsim::Chooser {
  public:
   Counting(const nicsim::World& world, nicsim::Chooser& inner, Coverage& coverage)
@@ -29,7 +29,7 @@ class Counting final : public nicsim::Chooser {
   Coverage& coverage_;
 };
 
-// What another choice than 0 means, by ChoiceKind; null where it is nothing of note.
+// The meaning of a choice other than 0, by ChoiceKind; null if not reported.
 constexpr const char* kEvents[nicsim::kChoiceKinds] = {
     nullptr,  // kStep
     "coalesced rings",
@@ -57,7 +57,7 @@ void Coverage::add(nicsim::World& world, const nicsim::Schedule& schedule) {
   nicsim::Replay replay(schedule);
   Counting counting(world, replay, *this);
   for (bool more = true; more;) {
-    // What is no choice is not asked about.
+    // A forced step makes no choice, so count it here.
     if (const auto agent = world.forced())
       ++steps[static_cast<size_t>(world.kind_of(*agent))];
     more = world.step(counting);

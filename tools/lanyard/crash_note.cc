@@ -18,7 +18,7 @@ constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 thread_local const CrashNote* note = nullptr;
 
-// Nothing is left to do where that fails.
+// If this fails, nothing more can be done.
 void write_all(int to, std::string_view text) {
   [[maybe_unused]] const ssize_t written = ::write(to, text.data(), text.size());
 }
@@ -31,18 +31,18 @@ void write_number(int to, uint64_t number) {
 
 }  // namespace
 
-// Calls nothing but what a signal handler may call.
+// Calls only functions that a signal handler may call.
 void CrashNote::tell(int signal) {
   if (const CrashNote* mine = std::exchange(note, nullptr); mine != nullptr) {
     write_all(STDOUT_FILENO, mine->command_);
     write_all(STDOUT_FILENO, " --schedules 1 --seed ");
     write_number(STDOUT_FILENO, mine->seed_);
     write_all(STDOUT_FILENO, "  # crashes\n");
-    write_all(STDERR_FILENO, "lanyard: the code under test crashes by signal ");
+    write_all(STDERR_FILENO, "lanyard: the code under test crashed with signal ");
     write_number(STDERR_FILENO, static_cast<uint64_t>(signal));
-    write_all(STDERR_FILENO, "; the command on stdout repeats it\n");
+    write_all(STDERR_FILENO, "; the command on stdout repeats the run\n");
   }
-  ::raise(signal);  // SA_RESETHAND: as it would have died
+  ::raise(signal);  // SA_RESETHAND: ends the process as without a handler
 }
 
 void CrashNote::install() {

@@ -1,4 +1,4 @@
-// lanyard explore: every state of a small world.
+// lanyard explore: visits every state of a small world.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -21,16 +21,16 @@ struct Options {
 };
 
 void declare(CLI::App& app, Options& o) {
-  app.add_option("--config", o.config, "the workload and its world, see below")->required();
-  app.add_option("--search", o.search, "full, reduced, or both, which must agree (default: both)")
+  app.add_option("--config", o.config, "the configuration to explore, see below")->required();
+  app.add_option("--search", o.search, "full, reduced, or both, whose results must agree (default: both)")
       ->check(CLI::IsMember({"full", "reduced", "both"}).description(""))
       ->type_name("HOW");
-  app.add_option("--max-states", o.max_states, "gives up beyond (default: 200 million)")
+  app.add_option("--max-states", o.max_states, "give up after this many states (default: 200 million)")
       ->check(CLI::PositiveNumber.description(""))
       ->type_name("N");
 }
 
-// Explores and prints a line. False where that says all that there is to say.
+// Explores and prints a line. Returns false if the result is final.
 bool explore_one(const Options& o, const nicsim::Config& config, const nicsim::Scenario& scenario, bool reduced,
                  nicsim::Exploration& result, int& status) {
   using Seconds = std::chrono::duration<double>;
@@ -89,7 +89,7 @@ int explore(const Options& o) {
 }  // namespace
 
 void add_explore(CLI::App& app, int& status) {
-  add_subcommand(app, status, "explore", "visits every state that a small workload can get into", declare, explore);
+  add_subcommand(app, status, "explore", "visits every state that a small workload can reach", declare, explore);
 }
 
 }  // namespace lanyard::tools

@@ -1,4 +1,4 @@
-// lanyard fuzz: schedules of a configuration, or of a portfolio, until one finds something.
+// lanyard fuzz: runs schedules of one or many configurations until one has a finding.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -32,23 +32,23 @@ struct Options {
 };
 
 void declare(CLI::App& app, Options& o) {
-  CLI::Option* seconds = app.add_option("--seconds", o.seconds, "how long (default: 10)")
+  CLI::Option* seconds = app.add_option("--seconds", o.seconds, "run for this long (default: 10)")
                              ->check(CLI::Range(0.01, 1e7).description(""))
                              ->type_name("S");
-  app.add_option("--schedules", o.schedules, "how many, instead")
+  app.add_option("--schedules", o.schedules, "run this many schedules instead")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 62).description(""))
       ->type_name("N")
       ->excludes(seconds);
-  app.add_option("--seed", o.seed, "of the first schedule of each configuration (default: another one each time)")
-      ->check([](const std::string& text) { return std::string(text[0] == '-' ? "a seed is not negative" : ""); })
+  app.add_option("--seed", o.seed, "seed of the first schedule of each configuration (default: random)")
+      ->check([](const std::string& text) { return std::string(text[0] == '-' ? "a seed cannot be negative" : ""); })
       ->type_name("N");
   app.add_option("--config", o.config,
-                 "the workload and its world, see below (default: a portfolio, then random programs)")
+                 "the configuration to run, see below (default: a portfolio, then random programs)")
       ->type_name("ITEM,...");
   app.add_option("--scheduler", o.schedulers, "random, pct, swarm or delay; repeatable (default: all of them)")
       ->type_name("NAME");
   app.add_option("--shrink", o.shrink,
-                 "for each of the two parts of shrinking a finding; 0: not at all (default: 10)")
+                 "time for each of the two phases that shrink a finding; 0: do not shrink (default: 10)")
       ->check(CLI::Range(0.0, 1e7).description(""))
       ->type_name("S");
   app.add_option("--jobs", o.jobs, fmt::format("threads (default: {}, the processors)", o.jobs))
@@ -96,7 +96,7 @@ std::string command_of(const nicsim::Config& config, const nicsim::Schedule& sch
   return fmt::format("lanyard replay --config {} --schedule {}", config.to_string(), nicsim::encode(schedule));
 }
 
-// On stdout; the first line is what repeats it.
+// Prints to stdout. The first line is the command that repeats the finding.
 void print(const Discovery& found) {
   fmt::print("{}  # oracle: {}\n", command_of(found.config, found.schedule), found.report.oracle);
   fmt::print("{} seed={:#x} config={} step {}, scheduler {}\n{}\n", finding_name(found.report.finding), found.seed,
@@ -104,7 +104,7 @@ void print(const Discovery& found) {
   std::fflush(stdout);
 }
 
-// The same finding for people to read.
+// Prints the same finding in a shorter run.
 void print_shrunk(const Discovery& found, std::chrono::nanoseconds time) {
   const nicsim::Shrunk shrunk = nicsim::shrink(found.config, found.schedule, {.time = time});
   fmt::print("shrunk: {}\n", command_of(shrunk.config, shrunk.schedule));
@@ -146,7 +146,7 @@ int fuzz(const Options& o) {
   const Progress total = campaign.progress();
   if (found) {
     print(*found);
-    // Where runs of one schedule differ there is no schedule that leads to the finding.
+    // If runs of one schedule differ, no schedule leads to the finding.
     if (o.shrink > 0 && found->report.finding != nicsim::Finding::kNondeterminism)
       print_shrunk(*found, in_time(o.shrink));
   }
@@ -160,7 +160,7 @@ int fuzz(const Options& o) {
 }  // namespace
 
 void add_fuzz(CLI::App& app, int& status) {
-  add_subcommand(app, status, "fuzz", "runs many schedules until one finds something", declare, fuzz);
+  add_subcommand(app, status, "fuzz", "runs many schedules until one has a finding", declare, fuzz);
 }
 
 }  // namespace lanyard::tools

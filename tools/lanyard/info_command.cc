@@ -1,4 +1,4 @@
-// lanyard info: which NICs and stream back ends there are on this machine, and what each NIC can do.
+// lanyard info: lists this machine's NICs and stream back ends, and what each NIC can do.
 #include <fmt/format.h>
 
 #include <array>
@@ -43,13 +43,13 @@ void print_nic(const char* name) {
   const Result<std::unique_ptr<nic::Nic>> nic =
       settings.ok() ? api::open_nic(settings.value(), nullptr, JobSecret{}) : settings.status();
   fmt::print("LANYARD_NIC={}\n", name);
-  // Why there are no cards of libfabric's is said where one is opened.
+  // If there are no CXI devices, opening one reports why.
   if (name == std::string_view("cxi"))
     if (const auto cards = ofi::describe_cards(); cards.ok())
       for (const std::string& card : cards.value())
-        fmt::print("  there is     {}\n", card);
+        fmt::print("  device       {}\n", card);
   if (!nic.ok())
-    return fmt::print("  not here: {}\n", nic.status().message());
+    return fmt::print("  unavailable  {}\n", nic.status().message());
   const nic::Caps& caps = nic.value()->caps();
   const nic::Usage usage = nic.value()->usage();
   fmt::print("  card         {}, {}\n", caps.name, caps.provider);
@@ -59,8 +59,8 @@ void print_nic(const char* name) {
              yes(caps.device_memory));
   fmt::print("  messages     {} bytes a write, longer ones in pieces\n", caps.max_message_bytes);
   fmt::print("  doorbell     {}\n", doorbells(caps));
-  fmt::print("  operations   deferred counter operations: {}; flush: {}\n",
-             yes(caps.deferred_counter_ops), yes(caps.flush));
+  fmt::print("  operations   deferred counter operations: {}; flush: {}\n", yes(caps.deferred_counter_ops),
+             yes(caps.flush));
   const Strategy strategy = settings.value().strategy.value_or(core::strategy_for(caps));
   fmt::print("  strategy     {}{}\n", core::strategy_name(strategy),
              settings.value().strategy ? " (LANYARD_STRATEGY)" : "");
@@ -68,7 +68,7 @@ void print_nic(const char* name) {
   fmt::print("  exchanges    {}\n", obstacle ? "no: " + *obstacle : "yes (MPIX_Request_set_info)");
 }
 
-// Entries of one start, as the protocol plans it.
+// The entries of one start, from the protocol's plan.
 size_t entries(Strategy strategy, core::Direction direction, bool ready) {
   core::Request request;
   request.transfer.direction = direction;
@@ -82,7 +82,8 @@ size_t entries(Strategy strategy, core::Direction direction, bool ready) {
   return core::make_plan(request, keys, context).size();
 }
 
-// Of one start of an exchange with so many neighbours, both ways, and with one set or two.
+// The entries of one start of an exchange with this many neighbours, both
+// ways, with one or two sets.
 size_t exchange_entries(Strategy strategy, size_t neighbours, bool ready, size_t sets) {
   std::vector<core::Request> requests(sets * 2 * neighbours);
   std::array<core::Exchange, 2> exchanges;
@@ -141,7 +142,7 @@ void print_streams() {
     return fmt::print("stream kinds   host; no GPU: {}\n", gpus.status().message());
   fmt::print("stream kinds   host, {}\n", gpus.value()->kind());
   for (const std::string& device : gpus.value()->describe_devices())
-    fmt::print("  there is     {}\n", device);
+    fmt::print("  device       {}\n", device);
   fmt::print("lanes          {}\n", settings.value().peer == "auto"
                                         ? "between requests of processes that have a GPU each (LANYARD_PEER=auto)"
                                         : "off; LANYARD_PEER=auto uses them");
@@ -150,7 +151,7 @@ void print_streams() {
 }
 
 int info() {
-  setenv("IPATH_NO_BACKTRACE", "1", 0);  // Debian's libfabric brings a handler that turns crashes into exit 1
+  setenv("IPATH_NO_BACKTRACE", "1", 0);  // else a handler of PSM turns crashes into exit 1
   for (const char* name : {"sim", "cxi"})
     print_nic(name);
   print_strategies();
@@ -161,7 +162,7 @@ int info() {
 }  // namespace
 
 void add_info(CLI::App& app, int& status) {
-  CLI::App* command = app.add_subcommand("info", "says what network cards there are, and what each can do");
+  CLI::App* command = app.add_subcommand("info", "lists the network cards and what each can do");
   command->callback([&status] { status = info(); });
 }
 

@@ -1,5 +1,5 @@
-// lanyard: runs the shipped protocol under schedules of the deterministic engine, says what a machine has, and models
-// how long programs would take. See tools/README.md.
+// lanyard: runs the shipped protocol under schedules of the deterministic engine, lists a machine's
+// NICs, and models how long programs would take. See tools/README.md.
 #include <fmt/format.h>
 
 #include "tools/lanyard/command.h"
@@ -23,7 +23,9 @@ int trouble(const std::string& what) { return complain(what, kExitTrouble); }
 
 int main(int argc, char** argv) {
   int status = 0;
-  CLI::App app{"Runs stream-triggered MPI programs on a simulated job in which every order of events can be chosen."};
+  CLI::App app{
+      "Tests stream-triggered MPI programs on a simulated job, lists network cards, and models how long programs "
+      "take."};
   app.name("lanyard")->require_subcommand(1);
   app.footer(lanyard::nicsim::Config::help());
   lanyard::tools::add_fuzz(app, status);

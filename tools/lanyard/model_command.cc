@@ -1,4 +1,4 @@
-// lanyard model: how long a program's steps would take on a machine, by the model.
+// lanyard model: how long a program's steps would take on a machine.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -47,33 +47,33 @@ constexpr uint32_t kMostRanks = 1 << 20;
 
 void declare(CLI::App& app, Options& o) {
   const auto list = [](CLI::Option* option, const char* type) { option->delimiter(',')->type_name(type); };
-  app.add_option("--machine", o.machine, "its costs: frontier, tuolumne, or a file like what --print-machine prints")
+  app.add_option("--machine", o.machine, "the machine: frontier, tuolumne, or a file as --print-machine prints it")
       ->type_name("NAME|FILE");
   app.add_option("--workload", o.workload, "pingpong, halo2d, halo3d, allreduce, cg")->type_name("NAME");
-  list(app.add_option("--ranks", o.ranks, "how many (default: 2 of pingpong, else 64)")
+  list(app.add_option("--ranks", o.ranks, "number of ranks (default: 64; pingpong: 2)")
            ->check(CLI::Range(1u, kMostRanks).description("")),
        "N,...");
-  list(app.add_option("--ranks-per-node", o.ranks_per_node, "default: as many as fit; of pingpong 1")
+  list(app.add_option("--ranks-per-node", o.ranks_per_node, "ranks on each node (default: as many as fit; pingpong: 1)")
            ->check(CLI::Range(1u, kMostRanks).description("")),
        "N,...");
-  list(app.add_option("--cells", o.cells, "of halos and cg: along each side, or along x, y and z (default: 16384)"),
+  list(app.add_option("--cells", o.cells, "halos and cg: cells along each side, or along x, y and z (default: 16384)"),
        "N|NxM|NxMxK,...");
-  app.add_flag("--weak", o.weak, "the cells are one rank's, not the whole grid's");
-  list(app.add_option("--bytes", o.bytes, "of pingpong and allreduce: a message's (default: 8)")
+  app.add_flag("--weak", o.weak, "--cells is the size of one rank's part, not of the whole grid");
+  list(app.add_option("--bytes", o.bytes, "pingpong and allreduce: bytes of a message (default: 8)")
            ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30).description("")),
        "N,...");
   list(app.add_option("--strategy", o.strategies, "target-counter (default), sender-flag"), "NAME,...");
-  app.add_option("--send", o.send, "regular (default) or ready")
+  app.add_option("--send", o.send, "kind of sends: regular (default) or ready")
       ->check(CLI::IsMember({"regular", "ready"}).description(""));
-  app.add_option("--memory", o.memory, "where messages are: coarse (default) or fine")
+  app.add_option("--memory", o.memory, "memory of the messages: coarse (default) or fine")
       ->check(CLI::IsMember({"coarse", "fine"}).description(""));
-  app.add_flag("--exchange", o.exchange, "what is started together is an exchange");
-  app.add_flag("--merge-kernels", o.merged, "of halos and cg: one kernel packs all edges, and one unpacks them");
-  app.add_option("--steps", o.steps, "the time is that of the later half (default: 40)")
+  app.add_flag("--exchange", o.exchange, "make the requests of one start an exchange");
+  app.add_flag("--merge-kernels", o.merged, "halos and cg: pack all edges in one kernel, unpack them in one");
+  app.add_option("--steps", o.steps, "steps to run; the reported time is of the second half (default: 40)")
       ->check(CLI::Range(2u, 1'000'000u).description(""))
       ->type_name("N");
-  app.add_flag("--csv", o.csv, "a line a job, for scripts");
-  app.add_flag("--print-machine", o.print_machine, "prints the machine's figures and where they come from");
+  app.add_flag("--csv", o.csv, "print one CSV line for each job");
+  app.add_flag("--print-machine", o.print_machine, "print the machine's figures with their origins");
 }
 
 Result<std::array<uint64_t, 3>> parse_cells(const std::string& text) {
@@ -91,7 +91,8 @@ Result<std::array<uint64_t, 3>> parse_cells(const std::string& text) {
       break;
   }
   if (at != end || count == 0)
-    return Status(Code::kInvalidArgument, "'" + text + "' is no number of cells (16384, 16384x8192, 512x512x512)");
+    return Status(Code::kInvalidArgument,
+                  "'" + text + "' is not a number of cells (examples: 16384, 16384x8192, 512x512x512)");
   for (int d = count; d < 3; ++d)
     cells[d] = count == 1 ? cells[0] : 1;
   return cells;
@@ -104,7 +105,7 @@ Result<core::Strategy> parse_strategy(const std::string& name) {
   return Status(Code::kInvalidArgument, "there is no strategy '" + name + "'");
 }
 
-// All combinations.
+// All combinations of the options.
 Result<std::vector<Workload>> workloads(const Options& o, const Machine& machine) {
   const Result<Kind> kind = modelled::parse_kind(o.workload);
   if (!kind.ok())
@@ -159,7 +160,7 @@ void print_head(const Options& o) {
 void print_row(const Options& o, const Workload& w, const modelled::Job& job, const modelled::Timing& timing) {
   const modelled::Picoseconds host_step = job.program(0).host_step;
   const double us = static_cast<double>(timing.step_time()) * 1e-6, host = static_cast<double>(host_step) * 1e-6;
-  // A host that is never idle is what the step takes.
+  // "host" if the host is never idle.
   const char* bound = host_step * 200 >= timing.step_time() * 199 ? "host" : "stream";
   const bool by_cells = w.kind != Kind::kPingPong && w.kind != Kind::kAllreduce;
   const uint32_t entries = modelled::entries_of(job);
@@ -219,8 +220,7 @@ int model(const Options& o) {
 }  // namespace
 
 void add_model(CLI::App& app, int& status) {
-  CLI::App* command =
-      app.add_subcommand("model", "tells how long a program's steps would take on a machine (modelled)");
+  CLI::App* command = app.add_subcommand("model", "models how long a program's steps would take on a machine");
   const auto options = std::make_shared<Options>();
   declare(*command, *options);
   add_model_fit(*command, status);

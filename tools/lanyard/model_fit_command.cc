@@ -1,4 +1,4 @@
-// lanyard model fit, lanyard model compare: the model beside measurements.
+// lanyard model fit, lanyard model compare: compare the model with measurements.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -31,19 +31,20 @@ struct Options {
 };
 
 void declare(CLI::App& app, Options& o, const char* machine) {
-  app.add_option("DATA", o.files, "CSV of halos or ping-pongs, in the columns of the published files")->required();
+  app.add_option("DATA", o.files, "CSV files of halos or ping-pongs, with the columns of the published ones")
+      ->required();
   app.add_option("--machine", o.machine, machine)->type_name("NAME|FILE");
-  app.add_flag("--rows", o.rows, "every row, measured and modelled");
+  app.add_flag("--rows", o.rows, "print every row, measured and modelled");
 }
 
-// Nothing is printed where one of the files is wrong.
+// Prints nothing if any file is wrong.
 Result<std::vector<Measurement>> read(const Options& o) {
   std::vector<Measurement> rows;
   std::string told;
   for (const std::string& name : o.files) {
     std::ifstream file(name);
     if (!file)
-      return Status(Code::kNotFound, name + ": cannot be read");
+      return Status(Code::kNotFound, "cannot read " + name);
     const Result<modelled::Measurements> read = modelled::read_measurements(file, name);
     if (!read.ok())
       return read.status();
@@ -58,7 +59,7 @@ Result<std::vector<Measurement>> read(const Options& o) {
   return rows;
 }
 
-// "halo2d ready coarse 16384x16384, 8 ranks, 4 a node"
+// For example "halo2d ready coarse 16384x16384, 8 ranks, 4 a node".
 std::string describe(const Measurement& row) {
   const modelled::Workload& w = row.workload;
   const char* memory = w.memory == Memory::kFine ? "fine" : "coarse";
@@ -126,7 +127,7 @@ int fit(const Options& o, const Machine& machine, const std::vector<Measurement>
     if (std::isfinite(each.margin))
       fmt::print("  {:22} {:>10.4f} +- {:.4f}\n", each.figure, each.value, each.margin);
     else
-      fmt::print("  {:22} {:>10.4f}    as it was: these measurements do not tell\n", each.figure, each.value);
+      fmt::print("  {:22} {:>10.4f}    unchanged: these measurements do not determine it\n", each.figure, each.value);
   fmt::print("\nmodelled against measured\n");
   if (o.rows)
     print_rows(fitted.value().rows);
@@ -141,7 +142,7 @@ int fit(const Options& o, const Machine& machine, const std::vector<Measurement>
     return 0;
   std::ofstream file(o.out);
   file << fitted.value().machine.to_text();
-  return file.flush() ? 0 : trouble(o.out + " cannot be written");
+  return file.flush() ? 0 : trouble("cannot write " + o.out);
 }
 
 int compare(const Options& o, const Machine& machine, const std::vector<Measurement>& rows) {
@@ -166,18 +167,18 @@ int run(const Options& o, int (*command)(const Options&, const Machine&, const s
 }  // namespace
 
 void add_model_fit(CLI::App& model, int& status) {
-  CLI::App* command = model.add_subcommand("fit", "finds a machine's figures from measurements");
+  CLI::App* command = model.add_subcommand("fit", "fits a machine's figures to measurements");
   const auto options = std::make_shared<Options>();
-  declare(*command, *options, "what is not fitted, and where the fit starts (default: frontier)");
-  command->add_option("--out", options->out, "writes the machine's file")->type_name("FILE");
-  command->add_flag("--no-cross-validation", options->quick, "which takes most of the time");
+  declare(*command, *options, "gives the start of the fit, and the figures that are not fitted (default: frontier)");
+  command->add_option("--out", options->out, "write the fitted machine to a file")->type_name("FILE");
+  command->add_flag("--no-cross-validation", options->quick, "skip cross-validation, which takes most of the time");
   command->callback([options, &status] { status = run(*options, fit); });
 }
 
 void add_model_compare(CLI::App& model, int& status) {
-  CLI::App* command = model.add_subcommand("compare", "a machine's figures against measurements, without a fit");
+  CLI::App* command = model.add_subcommand("compare", "compares a machine's figures with measurements, without a fit");
   const auto options = std::make_shared<Options>();
-  declare(*command, *options, "default: frontier");
+  declare(*command, *options, "the machine (default: frontier)");
   command->callback([options, &status] { status = run(*options, compare); });
 }
 

@@ -10,8 +10,8 @@ namespace lanyard::tools {
 
 namespace {
 
-// What collectives (api/collective.h) have three processes do, one behind the other: everybody's contribution to
-// everybody with two sets of messages in turn, a broadcast of the first rank, and one of the last; twice.
+// The collectives of api/collective.h on three processes, twice: an allgather with two sets of
+// messages in turn, a broadcast from the first rank, and one from the last.
 constexpr char kCollectives[] =
     "program=0-1:16i1aj1a_0-2:16t1i1aj1a_1-0:16t2i1aj1a_1-2:16t3i1aj1a_2-0:16t4i1aj1a_2-1:16t5i1aj1a_0-1:16t6i1bj"
     "1b_0-2:16t7i1bj1b_1-0:16t8i1bj1b_1-2:16t9i1bj1b_2-0:16t10i1bj1b_2-1:16t11i1bj1b_0-1:16t12i2j2_0-2:16t13i2j2_"
@@ -21,8 +21,9 @@ constexpr char kCollectives[] =
     "1r.3r_u1_u3_s13r_w13r_u13_p14_p15_s14.15_w14.15_p10_p11_s10.11.7r.9r_w10.11.7r.9r_u7_u9_s13r_w13r_u13_p14_p1"
     "5_s14.15_w14.15_y";
 
-// So many messages, started together and received one after the other, the last one first: what is to go out then
-// stands at the end of an overflow of more operations than are looked at together.
+// Starts `count` messages together and receives them one after another, the last one
+// first. So the entries needed first are at the end of an overflow with more operations
+// than are looked at together.
 nicsim::Config last_first(uint32_t count) {
   nicsim::Scenario scenario(2);
   std::vector<nicsim::RequestName> sends;
@@ -43,7 +44,8 @@ nicsim::Config last_first(uint32_t count) {
 }  // namespace
 
 std::vector<nicsim::Config> portfolio() {
-  // Small ones: a schedule of them is short, and what can go wrong shows with few messages and iterations.
+  // Small configurations: their schedules are short, and few messages and iterations
+  // suffice to show mistakes.
   static constexpr const char* kTexts[] = {
       "2ranks,1req-one-way,2iter",
       "2ranks,1req-each-way,3iter",
@@ -56,9 +58,9 @@ std::vector<nicsim::Config> portfolio() {
       "2ranks,2req-each-way,2iter,single-starts,depth=3",
       "2ranks,2req-each-way,2iter,queues=2,depth=5",
       "2ranks,2req-each-way,2iter,ready,depth=8",
-      // A start has 8 entries: one fits, and the next one waits.
+      // A start has 8 entries: one start fits, and the next one waits.
       "2ranks,2req-each-way,3iter,depth=8,no-overflow,no-room",
-      // With 5 entries both hosts can be held up for ever; 6 are enough.
+      // With 5 entries both hosts can block for ever; 6 are enough.
       "2ranks,2req-each-way,2iter,sends-first,depth=6,blocking-post",
       "2ranks,1req-each-way,2iter,bytes=100,max-message=40",
       "2ranks,1req-each-way,2iter,bytes=0",

@@ -1,4 +1,4 @@
-// lanyard replay: one schedule again, as text or drawn.
+// lanyard replay: runs one schedule again; prints its steps or draws it.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -24,15 +24,15 @@ struct Options {
 };
 
 void declare(CLI::App& app, Options& o) {
-  app.add_option("--config", o.config, "the workload and its world, see below")->required()->type_name("ITEM,...");
-  app.add_option("--schedule", o.schedule, "every choice, as lanyard fuzz prints it; 0: the first agent always goes on")
+  app.add_option("--config", o.config, "the configuration of the run, see below")->required()->type_name("ITEM,...");
+  app.add_option("--schedule", o.schedule, "the choices, as lanyard fuzz prints them; 0: always the first agent")
       ->required()
       ->type_name("HEX");
-  app.add_option("--times", o.times, "so often; every run must be the same (default: 1)")
+  app.add_option("--times", o.times, "run it this often; all runs must be identical (default: 1)")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 62).description(""))
       ->type_name("N");
-  app.add_flag("--steps", o.steps, "prints every step");
-  app.add_option("--perfetto", o.perfetto, "writes a trace for ui.perfetto.dev")->type_name("FILE");
+  app.add_flag("--steps", o.steps, "print every step");
+  app.add_option("--perfetto", o.perfetto, "write a trace for ui.perfetto.dev")->type_name("FILE");
 }
 
 void print_steps(const nicsim::Story& story) {
@@ -56,7 +56,7 @@ int replay(const Options& o) {
     std::ofstream file(o.perfetto);
     file << nicsim::Story::tell(world, schedule.value()).perfetto_trace();
     if (!file.flush())
-      return trouble(o.perfetto + " cannot be written");
+      return trouble("cannot write " + o.perfetto);
   }
   nicsim::Report report;
   uint64_t hash = 0, steps = 0;
@@ -65,7 +65,8 @@ int replay(const Options& o) {
     nicsim::Replay replay(schedule.value());
     report = world.run(replay);
     if (i == 0 && replay.misfits() > 0)
-      fmt::print(stderr, "lanyard: {} choices of the schedule do not fit this configuration; others were made\n",
+      fmt::print(stderr,
+                 "lanyard: {} choices of the schedule do not fit this configuration and were replaced by others\n",
                  replay.misfits());
     if (i > 0 && (world.trace_hash() != hash || world.steps() != steps))
       report = {nicsim::Finding::kNondeterminism, "determinism",
