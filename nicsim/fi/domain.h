@@ -65,9 +65,7 @@ class Domain final : public fid_domain, private Witness {
   // Does the NIC's work while the host looks at it.
   void progress();
 
-  // ---- Requests
-
-  // A request holds one of its endpoint's transmit slots until its event has been read.
+  // ---- Requests: each holds one of its endpoint's transmit slots until its event has been read
   // Returns the request's number, or nothing if the endpoint has no free slot.
   std::optional<uint64_t> begin(const Request& request);
   // Removes a request that makes no event: the NIC has refused or canceled its operation.

@@ -14,8 +14,8 @@ namespace lanyard::nicsim::fi {
 class Counter;
 
 // Returns a page for the counter, until unmap_registers(). Any thread. Stores may come from any
-// thread, and must end before unmap_registers(). kUnsupported if not x86-64; kExhausted if all
-// pages are in use; kFailed if the system refuses memory or the handler.
+// thread, and must end before unmap_registers(). kUnsupported unless this is an x86-64;
+// kExhausted if all pages are in use; kFailed if the system refuses memory or the handler.
 Result<void*> map_registers(Counter& counter);
 void unmap_registers(void* page);
 

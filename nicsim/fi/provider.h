@@ -37,7 +37,7 @@ int error_of(const Status& status, fi_log_subsys subsystem);
 // Logs `why` and returns -error.
 int refuse(int error, fi_log_subsys subsystem, const char* why);
 
-// A function for every slot of a table that is not simulated.
+// Fills a slot of a function table that is not simulated.
 template <typename R, typename... Arguments>
 R not_simulated(Arguments...) {
   return -FI_ENOSYS;

@@ -1,5 +1,5 @@
-// The part of OfiNic that takes operations and gives them to libfabric:
-// descriptors, credits, cancelation.
+// The part of OfiNic that takes operations and gives them to libfabric: descriptors, free entries,
+// cancelation.
 #include <algorithm>
 #include <type_traits>
 #include <utility>
@@ -17,7 +17,7 @@ using nic::Op;
 
 namespace {
 
-constexpr uint32_t kReadEvery = 16;  // post at most this many entries before reading completions
+constexpr uint32_t kReadEvery = 16;  // read completions after this many posted entries
 
 }  // namespace
 
@@ -78,7 +78,7 @@ void OfiNic::disband(Prepared& home) {
       leave_home(works_[i]);
 }
 
-// Returns any free Work. If all are filled in for prepared operations, takes one from each in turn.
+// Returns any free Work. If all are filled in for prepared operations, takes the next one in turn.
 Work& OfiNic::any_free() {
   for (uint32_t looks = 0; free_work_ == nullptr; ++looks) {
     LANYARD_CHECK(looks < work_count_, "credits must not admit more operations than there are Works");

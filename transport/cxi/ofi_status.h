@@ -1,4 +1,4 @@
-// Converts libfabric's return codes to Status. No other file compares FI_E* numbers.
+// Converts libfabric's return codes to Status. Only this file maps FI_E* numbers.
 #ifndef LANYARD_TRANSPORT_CXI_OFI_STATUS_H_
 #define LANYARD_TRANSPORT_CXI_OFI_STATUS_H_
 
