@@ -1,8 +1,8 @@
-"""Copies of shipped sources that run under the scheduler of tests/interleaving (substitute.awk says how they differ)."""
+"""Copies of shipped sources that run under the scheduler; substitute.awk makes the changes."""
 
 load("@rules_cc//cc:defs.bzl", "cc_library")
 
-# Copied are all that have threads, clocks or atomics, and all that include one that is copied.
+# All sources with threads, clocks or atomics, and all that include one of these.
 COPIED = [
     "gpu/lane_protocol.h",
     "nicsim/threaded/borrowings.cc",
@@ -42,7 +42,7 @@ awk -v source={path} -v copied="{copied}" -f $(location substitute.awk) $(locati
 """
 
 def copied_sources(name):
-    """The copies, as the sources and headers NAME_srcs and NAME_hdrs."""
+    """Makes the copies: the sources are NAME_srcs, the headers NAME_hdrs."""
     for path in COPIED:
         package, _, file = path.rpartition("/")
         label = "//%s:%s" % (package, file)

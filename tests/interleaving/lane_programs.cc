@@ -1,5 +1,5 @@
-// Programs of two sides of a lane (gpu/lane.h). A side is a stream, whose kernels come one after another; a block of
-// one is a thread.
+// Programs of the two sides of a lane (gpu/lane.h). A side is a stream: its kernels run one after
+// another. A block of a kernel is a thread.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -13,13 +13,13 @@ namespace lanyard::interleaving::programs {
 
 namespace {
 
-using namespace gpu;  // the steps
+using namespace gpu;  // the steps of a lane
 
 constexpr uint64_t kWord = sizeof(uint64_t);
 constexpr uint64_t kChunkWords = 2;
 constexpr uint64_t kMostWords = 2 * kChunkWords;
 
-// A block. What is behind a fence is ordered behind what came before it, until the block copies again.
+// A block. A fence orders what follows it, until the block copies again.
 class LaneTeam {
  public:
   uint64_t load(uint64_t address) { return word(address).load(std::memory_order_relaxed); }
@@ -33,7 +33,7 @@ class LaneTeam {
     word(address).compare_exchange_strong(there, value, std::memory_order_acq_rel);
     return there;
   }
-  // Who comes last fences behind it, and so sees what the others have fenced before.
+  // The block that adds last fences, and so sees all that the others wrote before their fences.
   uint64_t add(uint64_t address, uint64_t value) {
     return word(address).fetch_add(value, fenced_ ? std::memory_order_acq_rel : std::memory_order_acquire);
   }
@@ -42,8 +42,8 @@ class LaneTeam {
   void copy(uint64_t to, uint64_t from, uint64_t bytes) {
     fenced_ = false;
     for (uint64_t at = 0; at < bytes; at += kWord) {
-      touch(reinterpret_cast<const void*>(from + at), "what is sent");
-      touch(reinterpret_cast<const void*>(to + at), "what is received");
+      touch(reinterpret_cast<const void*>(from + at), "the send buffer");
+      touch(reinterpret_cast<const void*>(to + at), "the receive buffer");
       *reinterpret_cast<uint64_t*>(to + at) = *reinterpret_cast<const uint64_t*>(from + at);
       yield();
     }
@@ -68,7 +68,7 @@ static_assert(sizeof(Atomic<uint64_t>) == kWord);
 
 class LanePair {
  public:
-  // A message of so many chunks, each side with so many blocks.
+  // A message of `chunks` chunks, with `blocks` blocks on each side.
   LanePair(uint64_t chunks, uint32_t blocks) : chunks_(chunks), blocks_(blocks) {
     connect(send, receive, true);
     connect(receive, send, false);
@@ -103,14 +103,14 @@ class LanePair {
   }
   void fill(uint64_t iteration) {
     for (uint64_t i = 0; i < chunks_ * kChunkWords; ++i) {
-      touch(&send.buffer[i], "what is sent");
+      touch(&send.buffer[i], "the send buffer");
       send.buffer[i] = 10 * iteration + i;
     }
   }
   void look(uint64_t iteration) {
     for (uint64_t i = 0; i < chunks_ * kChunkWords; ++i) {
-      touch(&receive.buffer[i], "what is received");
-      expect(receive.buffer[i] == 10 * iteration + i, "a message is another's, or comes in part");
+      touch(&receive.buffer[i], "the receive buffer");
+      expect(receive.buffer[i] == 10 * iteration + i, "the buffer holds part of a message or another iteration's");
     }
   }
 
@@ -142,7 +142,7 @@ class LanePair {
 
 }  // namespace
 
-// Each side starts and waits; whoever is ahead.
+// Each side launches start and wait kernels without waiting for the other side.
 void lanes_in_chunks() {
   constexpr uint64_t kIterations = 3;
   const auto pair = std::make_unique<LanePair>(2, 2);
@@ -160,10 +160,10 @@ void lanes_in_chunks() {
   }
   receiver.join();
   for (const Side* side : {&pair->send, &pair->receive})
-    expect(side->begun.load() == kIterations && side->done.load() == kIterations, "the host is not told of all");
+    expect(side->begun.load() == kIterations && side->done.load() == kIterations, "the host's words miss an iteration");
 }
 
-// A wait needs both starts and no wait: each side's comes when the other's has passed, in turn.
+// The wait kernels of the two sides need both starts but not each other: they run in turn.
 void lanes_waited_for_in_turn() {
   constexpr uint64_t kIterations = 4;
   const auto pair = std::make_unique<LanePair>(1, 1);

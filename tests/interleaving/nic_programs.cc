@@ -1,5 +1,5 @@
-// Programs of two NICs: threads that post, ring and ask; messages that are long, many or late; threads that wait,
-// attend, listen and sleep.
+// Programs of two NICs: threads post, ring and read counters; messages are long, many or late;
+// threads wait, attend (poll themselves), listen and sleep.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@ namespace lanyard::interleaving::programs {
 using nic::CounterId;
 using nic::Doorbell;
 
-// Two threads post, and ring for what they have posted; nobody waits on their NIC.
+// Two threads post and ring; no other thread waits on their NIC.
 void posting() {
   Pair pair;
   Side &from = pair[0], &to = pair[1];
@@ -39,11 +39,11 @@ void posting() {
     from.expect_count(trigger, 2);
     from.close(trigger);
   }
-  expect(from.nic().free_entries() == from.nic().caps().deferred_depth, "an entry is not free again");
+  expect(from.nic().free_entries() == from.nic().caps().deferred_depth, "an entry is not free after its operation");
   pair.close();
 }
 
-// Two threads ring, and nobody else is there.
+// Two threads ring; no other thread drives.
 void ringing() {
   Pair pair;
   Side &from = pair[0], &to = pair[1];
@@ -55,13 +55,13 @@ void ringing() {
   Side::ring(bell);
   other.join();
   settle();
-  expect(to.sums() == 1, "a ring is left lying");
+  expect(to.sums() == 1, "a ring has no effect");
   from.expect_count(trigger, 2);
   from.close(trigger);
   pair.close();
 }
 
-// More posts and rings than the ring of commands has room for, of threads that do nothing else.
+// More posts and rings than the command ring has room for, by threads that do nothing else.
 void full_ring() {
   Pair pair;
   Side &from = pair[0], &to = pair[1];
@@ -82,14 +82,15 @@ void full_ring() {
   first.join();
   second.join();
   settle();
-  expect(to.sums() == 5, "a command is left lying");
+  expect(to.sums() == 5, "a command has no effect");
   from.wait_for(from.ended(), 5);
   from.expect_count(trigger, 6);
   from.close(trigger);
   pair.close();
 }
 
-// An operation is posted by its name and released, where another thread may just be about to put a command in front.
+// A named operation is posted and released while another thread is about to queue a
+// command before it.
 void releasing() {
   Pair pair;
   Side &from = pair[0], &to = pair[1];
@@ -119,7 +120,7 @@ void releasing() {
   pair.close();
 }
 
-// Work that is due at once, posted where nobody drives but the NIC's own thread, beside a thread that attends.
+// Work is due when it is posted. Only the NIC's own thread drives, while another thread attends.
 void due_when_posted() {
   Pair pair;
   Side &from = pair[0], &to = pair[1];
@@ -139,7 +140,7 @@ void due_when_posted() {
   pair.close();
 }
 
-// A word is armed and rung that nobody looks at but the NIC's own thread, which may be about to sleep.
+// A word is armed and rung. Only the NIC's own thread reads it, and it may be about to sleep.
 void doorbell_words() {
   Pair pair;
   Side &from = pair[0], &to = pair[1];
@@ -158,7 +159,7 @@ void doorbell_words() {
   pair.close();
 }
 
-// The same, but that a thread attends while it arms the word, so that the NIC's own may sleep nevertheless.
+// The same, but a thread attends while it arms the word. The NIC's own thread may still sleep.
 void arming_while_attending() {
   Pair pair;
   Side &from = pair[0], &to = pair[1];
@@ -181,7 +182,7 @@ void arming_while_attending() {
   pair.close();
 }
 
-// Entries are taken back beside rings that set them off.
+// Entries are cancelled while rings trigger them.
 void canceling() {
   Pair pair;
   Side &from = pair[0], &to = pair[1];
@@ -202,9 +203,9 @@ void canceling() {
   Side::ring(bell);
   settle();
   const nic::CounterValue ended = from.nic().read(from.ended()).value();
-  expect(ended.success <= 2 && ended.failure == 0, "an entry runs that was taken back");
+  expect(ended.success <= 2 && ended.failure == 0, "a cancelled entry ran");
   expect(to.sums() == ended.success, "an operation ran twice, or not at all");
-  expect(from.nic().free_entries() == from.nic().caps().deferred_depth, "an entry is not free again");
+  expect(from.nic().free_entries() == from.nic().caps().deferred_depth, "an entry is not free after its operation");
   from.expect_count(trigger, 3);
   from.close(trigger);
   pair.close();
@@ -212,7 +213,8 @@ void canceling() {
 
 // ---- Messages that are long, many, or late
 
-// A region goes while long messages land there. What has not landed by then fails, and writes nothing any more.
+// A region is deregistered while long messages arrive. A message not landed by then fails and
+// writes nothing more.
 void deregistering() {
   Pair pair({.bytes = 3 * 4096});
   Side &from = pair[0], &to = pair[1];
@@ -233,10 +235,10 @@ void deregistering() {
   from.issue(op);
   from.wait_until([&] { return from.nic().read(from.ended()).value().reached() == 2; });
   remover.join();
-  expect(memory == left, "a region is written to that has gone");
+  expect(memory == left, "a deregistered region was written");
   const nic::CounterValue value = from.nic().read(from.ended()).value();
   expect(to.nic().read(counter).value().success == value.success, "a message counts at one end only");
-  expect(from.nic().failures() == value.failure, "a failure is not counted");
+  expect(from.nic().failures() == value.failure, "failures() misses a failure");
   for (uint32_t i = 0; i < value.failure; ++i)
     expect(from.nic().take_failure().has_value(), "a failure has no record");
   to.close(counter);
@@ -244,7 +246,7 @@ void deregistering() {
   to.close();
 }
 
-// More is sent than the inbox at the other end, and this one for what comes back, have room for.
+// More messages than fit into the peer's inbox; the acknowledgements do not fit into ours either.
 void full_inboxes() {
   Pair pair({.slots = 2});
   Side &from = pair[0], &to = pair[1];
@@ -254,14 +256,14 @@ void full_inboxes() {
     from.issue_and_go(from.sum(to));
   driver.join();
   settle();
-  expect(to.sums() == 5, "a message is left lying");
+  expect(to.sums() == 5, "a message was not delivered");
   from.expect_count(from.ended(), 5);
   to.expect_count(to.landed(), 5);
   pair.close();
 }
 
-// A message that takes more than one poll, copied by both ends, with a short one behind it. Threads drive now and then,
-// or come out of their sleep, and then go elsewhere.
+// A message that takes more than one poll, copied by both ends, with a short one behind it. The
+// threads drive only now and then.
 void long_messages() {
   Pair pair({.bytes = 40 * 1024});
   Side &from = pair[0], &to = pair[1];
@@ -279,11 +281,11 @@ void long_messages() {
   sender.join();
   sleeper.join();
   settle();
-  expect(to.sums() == 1, "a message is left lying");
+  expect(to.sums() == 1, "a message was not delivered");
   from.expect_count(from.ended(), 2);
   to.expect_count(to.landed(), 2);
   expect(std::equal(from.memory() + 2, from.memory() + 2 + op.bytes / sizeof(uint64_t), to.memory() + 2),
-         "a message is not what was sent");
+         "a message differs from what was sent");
   pair.close();
 }
 
@@ -292,7 +294,7 @@ void long_messages() {
 using nic::CounterId;
 using nic::Doorbell;
 
-// Who is told of messages drives nothing; a thread that attends comes and goes.
+// The listener of a message's arrival drives nothing; a thread attends for some rounds at a time.
 void listening() {
   Pair pair;
   Side &from = pair[0], &to = pair[1];
@@ -321,7 +323,7 @@ void listening() {
   pair.close();
 }
 
-// Two threads sleep on one NIC for one thing, which takes an operation from either NIC.
+// Two threads sleep on one NIC until operations of both NICs have landed.
 void waiting() {
   Pair pair;
   Side &from = pair[0], &to = pair[1];
@@ -339,7 +341,8 @@ void waiting() {
   pair.close();
 }
 
-// What comes while a thread attends is that thread's, or is handed over; others drive meanwhile, and go elsewhere.
+// A thread that attends takes what arrives, or hands it over to the NIC's thread. Other
+// threads drive once.
 void handing_over() {
   Pair pair;
   Side &from = pair[0], &to = pair[1];
@@ -353,12 +356,12 @@ void handing_over() {
   attendant.join();
   driver.join();
   settle();
-  expect(to.sums() == 1, "what came is left lying");
+  expect(to.sums() == 1, "a message was not delivered");
   from.expect_count(from.ended(), 1);
   pair.close();
 }
 
-// Who leaves a command behind and goes to sleep wakes up for it.
+// A thread leaves a command behind and goes to sleep; the command wakes it up.
 void going_to_sleep() {
   Pair pair;
   Side &from = pair[0], &to = pair[1];

@@ -1,5 +1,5 @@
-// Pair: two NICs of one schedule, joined by a shared-memory wire, and what threads do with them. All of it copies
-// (copies.bzl), so this is for programs alone.
+// Pair: two NICs joined by a shared-memory wire in one schedule, and helpers for their threads.
+// It uses copied sources only (copies.bzl): include it in interleaving programs alone.
 #ifndef LANYARD_TESTS_INTERLEAVING_PAIR_H_
 #define LANYARD_TESTS_INTERLEAVING_PAIR_H_
 
@@ -22,7 +22,7 @@
 
 namespace lanyard::interleaving {
 
-// As good as without a limit: whoever needs it to pass has lost a wake-up.
+// In effect no limit: a wait that lasts this long has lost its wake-up.
 inline constexpr std::chrono::hours kEver{1};
 
 inline void expect(bool condition, const char* fault) {
@@ -35,7 +35,7 @@ inline void expect_ok(const Status& status) {
 }
 inline void settle(Where where = Where::here()) { Scheduler::running()->settle(where); }
 
-// A wire that asserts W3: what belongs to whoever drives is called by one thread at a time, each after the last.
+// A wire that asserts W3: one thread at a time sends and polls, each ordered after the last.
 class DriversWire final : public nicsim::Wire {
  public:
   explicit DriversWire(std::unique_ptr<Wire> wire) : wire_(std::move(wire)) {}
@@ -69,13 +69,13 @@ class DriversWire final : public nicsim::Wire {
   class Inside {
    public:
     explicit Inside(DriversWire& wire) : wire_(wire), thread_(Scheduler::running()->thread()) {
-      expect(wire_.depth_ == 0 || wire_.thread_ == thread_, "two threads drive");
-      touch(&wire_.depth_, "what belongs to who drives");
+      expect(wire_.depth_ == 0 || wire_.thread_ == thread_, "two threads drive the wire at once");
+      touch(&wire_.depth_, "the wire's driver state");
       wire_.thread_ = thread_;
       ++wire_.depth_;
     }
     ~Inside() {
-      touch(&wire_.depth_, "what belongs to who drives");
+      touch(&wire_.depth_, "the wire's driver state");
       --wire_.depth_;
     }
     Inside(const Inside&) = delete;
@@ -87,17 +87,17 @@ class DriversWire final : public nicsim::Wire {
   };
 
   const std::unique_ptr<Wire> wire_;
-  uint32_t depth_ = 0;  // poll() sends
+  uint32_t depth_ = 0;  // above 1 where poll() sends
   uint32_t thread_ = 0;
 };
 
 struct PairOptions {
-  uint32_t slots = 4;  // of an inbox
-  size_t bytes = 256;  // of each side's memory
+  uint32_t slots = 4;  // in an inbox
+  size_t bytes = 256;  // in each side's memory
 };
 
-// A NIC with a region that counts what lands in it. The first word of the memory is 1, an operand for sums; the second
-// is what they add to.
+// A NIC with one region that counts arrivals. The first word of its memory is 1, the operand of
+// sums; the second word is the sum.
 class Side {
  public:
   Side(const PairOptions& options, uint32_t rank)
@@ -128,13 +128,13 @@ class Side {
     region_ = region.value();
     key_ = nic_.key(region_).value();
   }
-  // Nothing is left then.
+  // Expects that no counter and no region is left.
   void close() {
     expect_ok(nic_.deregister_region(region_));
     expect_ok(nic_.close_counter(landed_));
     expect_ok(nic_.close_counter(ended_));
     const nic::Usage usage = nic_.usage();
-    expect(usage.counters == 0 && usage.regions == 0, "something is still open");
+    expect(usage.counters == 0 && usage.regions == 0, "a counter or region is still open after close()");
   }
   nic::CounterId counter() {
     Result<nic::CounterId> counter = nic_.open_counter();
@@ -152,7 +152,7 @@ class Side {
     op.remote = {to.rank(), to.key(), sizeof(uint64_t)};
     return op;
   }
-  // Copies the memory from its third word on.
+  // Copies the memory from its third word onwards.
   nic::Op write(Side& to) {
     nic::Op op;
     op.completion = ended_;
@@ -169,7 +169,7 @@ class Side {
   }
   static void ring(const nic::Doorbell& bell) { bell.call(bell.object, bell.counter, 1); }
 
-  // Calls `give` until it finds room: post() or issue().
+  // Calls `give` (post() or issue()) until it finds room.
   template <typename Give>
   void give(Give give) {
     while (true) {
@@ -188,13 +188,13 @@ class Side {
   void issue(const nic::Op& op) {
     give([&] { return nic_.issue(op); });
   }
-  // And then drives once.
+  // Issues, then calls progress() once.
   void issue_and_go(const nic::Op& op) {
     issue(op);
     nic_.progress();
   }
 
-  // As a thread does that waits for something, and drives meanwhile.
+  // Polls between sleeps, like a thread that waits for a counter.
   template <typename Done>
   void wait_until(Done done) {
     while (true) {
@@ -205,7 +205,7 @@ class Side {
         nic_.wait_since(seen, kEver);
     }
   }
-  // The same, but that it attends for some rounds before it sleeps.
+  // The same, but attends (polls itself) for `rounds` rounds before each sleep.
   template <typename Done>
   void attend_until(uint32_t rounds, Done done) {
     while (true) {
@@ -226,12 +226,12 @@ class Side {
     wait_until([&] { return nic_.read(counter).value().success >= count; });
   }
   void expect_count(nic::CounterId counter, uint64_t count) {
-    expect(nic_.read(counter).value() == nic::CounterValue{.success = count}, "a counter is not what it should be");
+    expect(nic_.read(counter).value() == nic::CounterValue{.success = count}, "a counter has the wrong value");
   }
 
  private:
   static std::unique_ptr<nicsim::Wire> make_wire(const PairOptions& options) {
-    // Nobody dies here, and to look whether somebody has would be a nap.
+    // No peer dies here, and each check for a dead peer would be a nap.
     auto wire = nicsim::ShmWire::create({.slots = options.slots, .watch_period = 24 * kEver});
     expect_ok(wire.status());
     return std::make_unique<DriversWire>(std::move(wire.value()));
@@ -254,7 +254,7 @@ class Pair {
     for (Side& side : sides_)
       side.open();
   }
-  // From here on any order is possible. Mostly the NICs' own threads sleep by then, and for long.
+  // Any order is possible from here on. Mostly the NICs' own threads are in a long sleep by then.
   static void set_off(Where where = Where::here()) {
     Scheduler& scheduler = *Scheduler::running();
     if (!scheduler.one_in(4))
@@ -274,8 +274,8 @@ class Pair {
 };
 
 // ---- Programs
-// Each sets up two NICs, a lane or a lock, lets its threads go, and looks at what must be true in the end, whatever the
-// order (nic.h, wire.h).
+// Each sets up two NICs, a lane or a lock, starts its threads, and checks the end state that nic.h
+// and wire.h promise for every order.
 namespace programs {
 
 // nic_programs.cc

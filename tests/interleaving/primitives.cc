@@ -13,7 +13,7 @@ namespace {
 
 constexpr uintptr_t kPage = 4096;
 
-// Whether both are one word, perhaps in two mappings: then what is written here is read there.
+// Whether both are the same word, perhaps in two mappings: a write through one shows in the other.
 bool is_same(volatile uint32_t* here, volatile uint32_t* there) {
   if (here == there)
     return true;
@@ -33,7 +33,7 @@ void Mutex::lock(Where where) {
   if (scheduler != nullptr)
     scheduler->step(Act::kLock, where);
   while (locked_) {
-    LANYARD_CHECK(scheduler != nullptr, "a mutex that nobody will unlock");
+    LANYARD_CHECK(scheduler != nullptr, "a mutex is locked twice outside a schedule");
     scheduler->sleep(this, std::nullopt, where);
   }
   locked_ = true;
@@ -53,7 +53,7 @@ void Mutex::unlock(Where where) {
 
 long futex(uint32_t* word, int operation, uint32_t value, const timespec* limit, const void*, int, Where where) {
   Scheduler* scheduler = Scheduler::running();
-  LANYARD_CHECK(scheduler != nullptr, "a futex outside of a schedule");
+  LANYARD_CHECK(scheduler != nullptr, "futex() called outside a schedule");
   const int what = operation & FUTEX_CMD_MASK;
   if (what == FUTEX_WAKE) {
     scheduler->step(Act::kWake, where);
@@ -63,7 +63,7 @@ long futex(uint32_t* word, int operation, uint32_t value, const timespec* limit,
     scheduler->step(Act::kWake, where);
     return woken;
   }
-  LANYARD_CHECK(what == FUTEX_WAIT, "a futex operation that is not known here");
+  LANYARD_CHECK(what == FUTEX_WAIT, "futex(): only FUTEX_WAIT and FUTEX_WAKE are replaced");
   scheduler->step(Act::kSleep, where);
   int error = 0;
   if (*static_cast<volatile uint32_t*>(word) != value)

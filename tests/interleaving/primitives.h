@@ -1,6 +1,6 @@
-// What takes the place of the standard library's threads in the copies of the shipped sources (substitute.awk): the
-// same names and meanings as far as those sources use them, each a step of the scheduler. Outside a schedule they work
-// too, for one thread.
+// Replacements for the standard library's threads in the copied sources (substitute.awk). Names and
+// meanings are the same as far as those sources use them; each operation is a step of the
+// scheduler. Outside a schedule they work for a single thread.
 #ifndef LANYARD_TESTS_INTERLEAVING_PRIMITIVES_H_
 #define LANYARD_TESTS_INTERLEAVING_PRIMITIVES_H_
 
@@ -18,8 +18,8 @@
 
 namespace lanyard::interleaving {
 
-// As std::atomic, but that others may go on before each operation, and after each that writes: what its thread does
-// next need not be an operation on an atomic.
+// Like std::atomic, but other threads may run before each operation and after each write. The
+// second switch matters where the thread's next action is not an atomic operation.
 template <typename T>
 class Atomic {
  public:
@@ -68,7 +68,7 @@ class Atomic {
                                Where where = Where::here()) {
     return compare_exchange(expected, value, order, false, where);
   }
-  // Fails for no reason now and then.
+  // Sometimes fails without a reason.
   bool compare_exchange_weak(T& expected, T value, std::memory_order order = std::memory_order_seq_cst,
                              Where where = Where::here()) {
     return compare_exchange(expected, value, order, true, where);
@@ -106,16 +106,16 @@ class Atomic {
     return true;
   }
 
-  T value_;  // nothing else: processes share some of them
+  T value_;  // no other member: processes share some of these
 };
 
-// Instead of sched_yield().
+// Replaces sched_yield().
 inline void yield(Where where = Where::here()) {
   if (Scheduler::running() != nullptr)
     Scheduler::running()->step(Act::kYield, where);
 }
 
-// Instead of std::chrono::steady_clock.
+// Replaces std::chrono::steady_clock.
 struct VirtualClock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
@@ -127,7 +127,7 @@ struct VirtualClock {
   }
 };
 
-// As std::mutex.
+// Replaces std::mutex.
 class Mutex {
  public:
   void lock(Where where = Where::here());
@@ -137,7 +137,7 @@ class Mutex {
   bool locked_ = false;
 };
 
-// As std::thread. Only within a schedule.
+// Replaces std::thread. Use it only inside a schedule.
 class Thread {
  public:
   Thread() = default;
@@ -161,11 +161,12 @@ class Thread {
   bool joinable_ = false;
 };
 
-// As the system call futex(2), for FUTEX_WAIT and FUTEX_WAKE of words that may be mapped twice; errno says what fails.
+// Replaces futex(2) for FUTEX_WAIT and FUTEX_WAKE. A word may be mapped twice. Sets
+// errno on failure.
 long futex(uint32_t* word, int operation, uint32_t value, const timespec* limit, const void*, int,
            Where where = Where::here());
 
-// A word that a device adds to, and the card reads.
+// A doorbell word: a device adds to it, the NIC reads it.
 inline uint64_t load_word(const uint64_t* word, Where where = Where::here()) {
   if (Scheduler::running() != nullptr)
     Scheduler::running()->step(Act::kLoad, where);
@@ -177,7 +178,7 @@ inline void add_to_word(uint64_t* word, uint64_t value, Where where = Where::her
   Scheduler::running()->step(Act::kModify, where);
 }
 
-// Data without atomics that one thread at a time may touch, each after the last.
+// Marks data without atomics that only one thread at a time may touch, each ordered after the last.
 inline void touch(const void* data, const char* name) {
   if (Scheduler::running() != nullptr)
     Scheduler::running()->touch(data, name);
@@ -187,7 +188,7 @@ inline void touch(const void* data, const char* name) {
 
 namespace lanyard {
 
-// Instead of transport/base/service_thread.cc: a thread of the schedule.
+// Replaces transport/base/service_thread.cc: starts a thread of the schedule.
 inline Result<interleaving::Thread> start_service_thread(const char* name, std::function<void()> body) {
   return interleaving::Thread(name, std::move(body));
 }

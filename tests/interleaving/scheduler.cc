@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kStackBytes = 256 * 1024;
 constexpr uint32_t kNobody = UINT32_MAX;
-constexpr Nanoseconds kLook = std::chrono::microseconds(1);    // from one look at the clock to the next
+constexpr Nanoseconds kLook = std::chrono::microseconds(1);    // time between two reads of the clock
 constexpr Nanoseconds kLeap = std::chrono::milliseconds(150);  // longer than a NIC stays warm
 
 Scheduler* running_scheduler = nullptr;
@@ -56,7 +56,7 @@ Scheduler::~Scheduler() {
 Scheduler* Scheduler::running() { return running_scheduler; }
 
 Outcome Scheduler::run(uint64_t seed, const Rules& rules, std::function<void()> body) {
-  LANYARD_CHECK(running_scheduler == nullptr, "one scheduler at a time");
+  LANYARD_CHECK(running_scheduler == nullptr, "run() while another scheduler runs");
   rules_ = rules;
   outcome_ = Outcome();
   strategy_.emplace(seed);
@@ -70,7 +70,7 @@ Outcome Scheduler::run(uint64_t seed, const Rules& rules, std::function<void()> 
   running_scheduler = this;
   ::swapcontext(&home_, &fibers_[0]->context);
   running_scheduler = nullptr;
-  // What a fault has left standing keeps its stack, and what it holds of ours.
+  // A fiber that a fault left unfinished keeps its stack and its scheduler objects.
   for (std::unique_ptr<Fiber>& fiber : fibers_) {
     if (fiber->state == Fiber::State::kEnded)
       stacks_.push_back(fiber->stack);
@@ -87,7 +87,7 @@ std::unique_ptr<Scheduler::Fiber> Scheduler::make_fiber(const char* name, std::f
   fiber->body = std::move(body);
   if (stacks_.empty()) {
     void* stack = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    LANYARD_CHECK(stack != MAP_FAILED, "memory for a fiber's stack");
+    LANYARD_CHECK(stack != MAP_FAILED, "no memory for a fiber's stack");
     stacks_.push_back(static_cast<std::byte*>(stack));
   }
   fiber->stack = stacks_.back();
@@ -116,7 +116,7 @@ void Scheduler::end() {
   if (--living_ == 0)
     go_home();
   dispatch();
-  LANYARD_CHECK(false, "a fiber goes on after its end");
+  LANYARD_CHECK(false, "a fiber runs after its end");
   __builtin_unreachable();
 }
 
@@ -129,7 +129,7 @@ void Scheduler::note(Act act, Where where) {
     std::printf("%6llu  %-12s %-7s %s:%d\n", static_cast<unsigned long long>(outcome_.steps),
                 fibers_[current_]->name.c_str(), act_name(act), file_name(where.file), where.line);
   if (++outcome_.steps > rules_.most_steps)
-    fail("goes on for ever");
+    fail("more than " + std::to_string(rules_.most_steps) + " steps: the program does not end");
 }
 
 void Scheduler::step(Act act, Where where) {
@@ -146,14 +146,15 @@ void Scheduler::switch_to(uint32_t thread) {
   ::swapcontext(&from, &fibers_[thread]->context);
 }
 
-// The running fiber cannot go on.
+// Switches away from the running fiber, which cannot run.
 void Scheduler::dispatch() {
   while (able_.empty())
     end_a_nap();
   switch_to(strategy_->next(able_, current_, false));
 }
 
-// Nobody can go on. Who settles goes before naps end, who rests after the last; both are no standstill.
+// No thread can run. settle() returns before a nap ends, rest() after the last nap. In neither
+// case is this a standstill.
 void Scheduler::end_a_nap() {
   uint32_t napper = kNobody, settling = kNobody, resting = kNobody;
   for (uint32_t i = 0; i < fibers_.size(); ++i) {
@@ -171,9 +172,9 @@ void Scheduler::end_a_nap() {
   if (napper == kNobody && resting != kNobody)
     return set_able(resting);
   if (napper == kNobody)
-    fail("asleep for ever:" + asleep());
+    fail("threads sleep forever:" + asleep());
   if (!rules_.naps && resting == kNobody)
-    fail("goes on after a nap only:" + asleep());
+    fail("only the end of a nap lets the program go on:" + asleep());
   now_ = std::max(now_, *fibers_[napper]->until);
   if (one_in(2))
     now_ += kLeap;
@@ -192,7 +193,7 @@ void Scheduler::fail(const std::string& fault) {
 
 void Scheduler::go_home() {
   ::setcontext(&home_);
-  LANYARD_CHECK(false, "there is no way home");
+  LANYARD_CHECK(false, "setcontext() returned");
   __builtin_unreachable();
 }
 
@@ -208,7 +209,7 @@ std::string Scheduler::asleep() const {
 // ---- Threads and sleep
 
 uint32_t Scheduler::start(const char* name, std::function<void()> body, Where where) {
-  LANYARD_CHECK(fibers_.size() < Strategy::kMostThreads, "so many threads");
+  LANYARD_CHECK(fibers_.size() < Strategy::kMostThreads, "more threads than Strategy::kMostThreads");
   const auto thread = static_cast<uint32_t>(fibers_.size());
   fibers_.push_back(make_fiber(name, std::move(body)));
   ++living_;

@@ -1,10 +1,11 @@
-# Prints a copy of a shipped source in which threads, clocks and atomics are those of primitives.h. Lines stay where they
-# are, so that what a schedule tells of the copy is true of the source. What does not fit fails.
+# Prints a copy of a shipped source with the threads, clocks and atomics of primitives.h. Line
+# numbers stay the same, so that a fault names the right line of the source. An unknown
+# primitive is an error.
 #
 #   awk -v source=PATH -v copied="PATH PATH ..." -f substitute.awk substitutions.txt PATH
 #
-# Table: "[PATH]" or "[*]" begins the rows of a source or of all; a row is "- WAS" and then "+ IS". What stands for one
-# source must occur in exactly one of its lines; what stands for all is replaced wherever it occurs.
+# Table: "[PATH]" begins the rows of one source, "[*]" those of all. A row is "- OLD", then "+ NEW".
+# OLD of one source must occur in exactly one of its lines; OLD of all is replaced everywhere.
 
 function die(text) {
   print "tests/interleaving: " source ": " text > "/dev/stderr"
@@ -36,7 +37,7 @@ files < 2 && /^- / && section == "*" { everywhere_was[++all] = substr($0, 3); ne
 files < 2 && /^\+ / && section == "*" { everywhere_is[all] = substr($0, 3); next }
 files < 2 { next }
 
-# Comments stay as they are.
+# Comments stay unchanged.
 {
   line = $0
   for (i = 1; i <= rows; ++i)
@@ -58,7 +59,7 @@ files < 2 { next }
   }
   if (line ~ /std::(atomic|thread|jthread|this_thread|mutex|shared_mutex|condition_variable|call_once)/ ||
       line ~ /std::chrono::(steady|system)_clock|sched_yield|usleep|nanosleep|pthread_|SYS_futex|__atomic_/)
-    die("line " FNR " has what no row of substitutions.txt replaces: " line)
+    die("line " FNR ": no row of substitutions.txt replaces this primitive: " line)
   print line comment
 }
 
@@ -67,5 +68,5 @@ END {
     exit 1
   for (i = 1; i <= rows; ++i)
     if (uses[i] != 1)
-      die("stands in " uses[i] " lines, not in one: " was[i])
+      die("must occur in one line, but occurs in " uses[i] ": " was[i])
 }

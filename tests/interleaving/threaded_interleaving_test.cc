@@ -1,5 +1,6 @@
-// ThreadedNic and its shared-memory wire in orders that seeds choose: nobody sleeps for ever beside work, nothing is
-// lost or done twice, and one thread at a time drives. README.md says how to see the steps of a schedule.
+// ThreadedNic and its shared-memory wire in orders that seeds choose: no thread sleeps while
+// there is work, nothing is lost or done twice, and one thread at a time drives. README.md says how
+// to print a schedule.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -19,14 +20,15 @@
 namespace lanyard::interleaving {
 namespace {
 
-constexpr uint64_t kSchedules = 4'000;  // of each workload
+constexpr uint64_t kSchedules = 4'000;  // per workload
 constexpr unsigned kLongestHunt = 300;  // seconds
 
 struct Workload {
   const char* name;
-  // Whether it may need a nap of the NIC's own thread: doorbell words and work that is due when posted wake nobody.
+  // May need a nap of the NIC's own thread: doorbell words, and work that is due when posted, wake
+  // no thread.
   bool naps;
-  void (*run)();  // as the first thread of a schedule
+  void (*run)();  // the first thread of a schedule
 };
 
 constexpr Workload kWorkloads[] = {
@@ -49,12 +51,12 @@ constexpr Workload kWorkloads[] = {
     {"lanes_waited_for_in_turn", false, programs::lanes_waited_for_in_turn},
 };
 
-// What schedules of rising seeds have come to: up to the first with a fault.
+// Result of running schedules with rising seeds, up to the first fault.
 struct Find {
-  uint64_t seed = 0;  // of the last
+  uint64_t seed = 0;  // the last one run
   uint64_t schedules = 0;
   uint64_t steps = 0;
-  char fault[1024] = {};  // none where empty
+  char fault[1024] = {};  // empty: no fault
 };
 
 void write_down(char (&to)[1024], const std::string& text) { std::snprintf(to, sizeof to, "%s", text.c_str()); }
@@ -63,14 +65,14 @@ Outcome run(const Workload& workload, uint64_t seed, bool tells = false) {
   return Scheduler().run(seed, {.naps = workload.naps, .tells = tells}, workload.run);
 }
 
-// In a child process: a fault may end it, and what it leaves standing goes with it.
+// Runs in a child process: a fault may end it, and its leaked fibers go with it.
 Find hunt(const Workload& workload, uint64_t first_seed) {
   void* memory = ::mmap(nullptr, sizeof(Find), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  LANYARD_CHECK(memory != MAP_FAILED, "memory of both processes");
+  LANYARD_CHECK(memory != MAP_FAILED, "no memory to share with the child process");
   auto* shared = new (memory) Find;
   std::fflush(nullptr);
   const pid_t child = ::fork();
-  LANYARD_CHECK(child >= 0, "a child process");
+  LANYARD_CHECK(child >= 0, "fork() failed");
   if (child == 0) {
     ::alarm(kLongestHunt);
     Scheduler scheduler;
@@ -83,13 +85,13 @@ Find hunt(const Workload& workload, uint64_t first_seed) {
     ::_exit(0);
   }
   int status = 0;
-  LANYARD_CHECK(::waitpid(child, &status, 0) == child, "the child's end");
+  LANYARD_CHECK(::waitpid(child, &status, 0) == child, "waitpid() failed for the child process");
   Find find = *shared;
   ::munmap(memory, sizeof(Find));
   if (WIFSIGNALED(status))
-    write_down(find.fault, std::string("the process ends: ") + ::strsignal(WTERMSIG(status)));
+    write_down(find.fault, std::string("a signal ends the child process: ") + ::strsignal(WTERMSIG(status)));
   else if (WEXITSTATUS(status) != 0)
-    write_down(find.fault, "the process exits");
+    write_down(find.fault, "the child process exits with status " + std::to_string(WEXITSTATUS(status)));
   return find;
 }
 
