@@ -1,4 +1,4 @@
-// What a fuzzer's bytes say, taken from the front; zeros where there are none left.
+// Takes values from the front of a fuzzer's bytes. Past the end it returns zeros.
 #ifndef LANYARD_TESTS_FUZZ_FUZZ_INPUT_H_
 #define LANYARD_TESTS_FUZZ_FUZZ_INPUT_H_
 

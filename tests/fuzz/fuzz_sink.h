@@ -1,6 +1,6 @@
-// A sink that takes what a NIC would take, into memory of exactly the size of each write, so that a sanitizer sees a
-// byte too much; and keeps the books of Sink's promises. Writes that are told apart by nothing share their memory, as
-// those with one key do in a NIC, whose region stays until the last of them has landed.
+// A sink that accepts messages like a NIC and checks the promises of Sink. It allocates exactly the
+// size of each write, so that a sanitizer sees one byte too many. Writes that differ in nothing
+// share memory, like writes with one key: their region lives until the last one has landed.
 #ifndef LANYARD_TESTS_FUZZ_FUZZ_SINK_H_
 #define LANYARD_TESTS_FUZZ_FUZZ_SINK_H_
 
@@ -24,9 +24,9 @@ class FuzzSink final : public nicsim::Sink {
 
   explicit FuzzSink(uint32_t peers) : lost_(peers) {}
 
-  // An odd key is refused.
+  // Refuses odd keys.
   std::byte* place(const Packet& packet) override {
-    LANYARD_CHECK(packet.source < lost_.size() && !lost_[packet.source], "a peer that is not lost");
+    LANYARD_CHECK(packet.source < lost_.size() && !lost_[packet.source], "place(): the peer is lost or unknown");
     if (packet.key % 2 == 1 || packet.bytes > kMostBytes)
       return nullptr;
     const auto found = find(packet);
@@ -54,10 +54,10 @@ class FuzzSink final : public nicsim::Sink {
   }
   void pull_refused(const Packet& packet) override { check(packet); }
   void peer_lost(uint32_t peer, const std::string&) override {
-    LANYARD_CHECK(peer < lost_.size() && !lost_[peer], "a peer is lost once");
+    LANYARD_CHECK(peer < lost_.size() && !lost_[peer], "peer_lost(): the peer is lost already or unknown");
     lost_[peer] = true;
     for (const Landing& landing : landing_)
-      LANYARD_CHECK(landing.packet.source != peer, "nothing is landing from a peer that is lost");
+      LANYARD_CHECK(landing.packet.source != peer, "peer_lost(): a write from the peer is still landing");
   }
   bool all_over() const { return landing_.empty(); }
 
@@ -71,7 +71,7 @@ class FuzzSink final : public nicsim::Sink {
   };
 
   void check(const Packet& packet) const {
-    LANYARD_CHECK(packet.source < lost_.size() && !lost_[packet.source], "a peer that is not lost");
+    LANYARD_CHECK(packet.source < lost_.size() && !lost_[packet.source], "a packet of a peer that is lost or unknown");
   }
   std::vector<Landing>::iterator find(const Packet& packet) {
     return std::find_if(landing_.begin(), landing_.end(), [&](const Landing& landing) {
@@ -81,7 +81,7 @@ class FuzzSink final : public nicsim::Sink {
   }
   void take(const Packet& packet) {
     const auto found = find(packet);
-    LANYARD_CHECK(found != landing_.end(), "what was placed lands or is abandoned once");
+    LANYARD_CHECK(found != landing_.end(), "a write lands or is abandoned without place(), or twice");
     if (--found->times == 0)
       landing_.erase(found);
   }

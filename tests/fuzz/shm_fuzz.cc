@@ -1,8 +1,8 @@
-// Fuzzes what the shared-memory wire makes of what another process writes: frames with any content in its inbox, and
-// any bytes in the memory that the two share, while it sends, receives and polls.
+// Fuzzes the shared-memory wire's reading of another process's writes: frames with any content in
+// its inbox, and any bytes in the shared memory, while the wire sends, receives and polls.
 //
-// The other process is a real one, which sleeps, as a wire takes memory of its own process for trusted. This one writes
-// in its place.
+// The other process is real but sleeps, because a wire trusts memory of its own process. This
+// process writes in its place.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,19 +25,19 @@
 namespace lanyard::fuzz {
 namespace {
 
-using namespace nicsim;  // all of it is the wire's
+using namespace nicsim;  // the wire's namespace
 
 constexpr uint32_t kSlots = 4;
 constexpr uint32_t kOther = 0;
 constexpr uint32_t kSelf = 1;
 constexpr uint64_t kPayload = 200'000;
 
-// The other process, with a segment of its own.
+// The other process, which owns a segment.
 class OtherProcess {
  public:
   OtherProcess() {
     int channel[2] = {-1, -1};
-    LANYARD_CHECK(::pipe(channel) == 0, "a pipe");
+    LANYARD_CHECK(::pipe(channel) == 0, "pipe() failed");
     const pid_t child = ::fork();
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -47,7 +47,8 @@ class OtherProcess {
         ::pause();
       ::_exit(1);
     }
-    LANYARD_CHECK(::read(channel[0], &address_, sizeof address_) == sizeof address_, "the other process's segment");
+    LANYARD_CHECK(::read(channel[0], &address_, sizeof address_) == sizeof address_,
+                  "the other process sends no segment");
     ::close(channel[0]);
     ::close(channel[1]);
     segment_ = std::move(PeerSegment::open(address_).value());
@@ -73,7 +74,7 @@ class World {
         port_(InboxPort::attach(segment_.base(), segment_.bytes(), address_.nonce).value()),
         payload_(kPayload) {
     const std::vector<nic::Address> addresses{other.address().encode(), wire_->address()};
-    LANYARD_CHECK(wire_->set_peers(addresses, kSelf).ok(), "two peers");
+    LANYARD_CHECK(wire_->set_peers(addresses, kSelf).ok(), "set_peers() failed");
   }
 
   void run(FuzzInput& input) {
@@ -102,7 +103,7 @@ class World {
       packet.source = kOther;
     push_frame(packet, static_cast<FrameKind>(1 + shape / 8 % 7), input);
   }
-  // To what the wire has said last.
+  // Replies to the wire's last packet.
   void reply(FuzzInput& input) {
     const auto shape = input.take<uint8_t>();
     Packet packet = last_;
@@ -115,7 +116,7 @@ class World {
   void push_frame(const Packet& packet, FrameKind kind, FuzzInput& input) {
     Frame frame{.kind = kind, .payload_bytes = input.take<uint16_t>() % (Inbox::kInlineBytes + 1u)};
     frame.value = input.take<uint64_t>();
-    if (frame.value % 4 == 0)  // where there is memory
+    if (frame.value % 4 == 0)  // inside the other process's segment
       frame.value = other_.address().base + frame.value % other_.address().bytes;
     frame.payload = payload_.data();
     port_.push(packet, frame);
@@ -139,10 +140,10 @@ class World {
   }
 
   const OtherProcess& other_;
-  Inbox inbox_;  // the other one's, made anew
+  Inbox inbox_;  // replaces the other process's inbox
   std::unique_ptr<ShmWire> wire_;
   const ShmAddress address_;
-  PeerSegment segment_;  // the wire's memory as the other one sees it
+  PeerSegment segment_;  // the wire's segment, mapped as the other process maps it
   InboxPort port_;
   std::vector<std::byte> payload_;
   FuzzSink sink_{2};

@@ -1,5 +1,6 @@
-// Fuzzes what the TCP wire makes of bytes: from a stranger, from a peer that has proven itself and sends anything, and
-// from whoever listens where a peer should. The links read from socket pairs, in the pieces that the input says.
+// Fuzzes the TCP wire's reading of bytes: from a stranger, from a peer that has proven its
+// identity, and from a listener at a peer's address. The links read from socket pairs, in pieces
+// that the input chooses.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@
 namespace lanyard::fuzz {
 namespace {
 
-using namespace nicsim;  // all of it is the wire's
+using namespace nicsim;  // the wire's namespace
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
@@ -46,12 +47,12 @@ class FuzzHub final : public TcpHub {
     return TcpMeeting{.source = source, .target = 0, .source_nonce = 17, .target_nonce = 18};
   }
   bool admit(uint32_t rank, const std::shared_ptr<TcpInLink>&) override {
-    LANYARD_CHECK(may_admit && rank == kSource, "nobody else has proven anything");
+    LANYARD_CHECK(may_admit && rank == kSource, "a connection without proof of identity is admitted");
     return true;
   }
   void stranger_ended(const TcpInLink&) override {}
   void acknowledged(uint32_t rank, uint32_t token) override {
-    LANYARD_CHECK(rank == kSource, "an ack from the peer itself");
+    LANYARD_CHECK(rank == kSource, "an acknowledgement is credited to another peer");
     if (out != nullptr)
       out->acknowledged(token);
   }
@@ -74,7 +75,8 @@ class FuzzHub final : public TcpHub {
 struct Pair {
   Pair() {
     int fds[2] = {-1, -1};
-    LANYARD_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0, "a pair of sockets");
+    LANYARD_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0,
+                  "socketpair() failed");
     ours = fds[0];
     theirs = fds[1];
   }
@@ -87,7 +89,7 @@ struct Pair {
     return ::recv(ours, &value, sizeof value, 0) == sizeof value;
   }
   int ours = -1;
-  int theirs = -1;  // the link's, which closes it
+  int theirs = -1;  // owned and closed by the link
 };
 
 struct World {
@@ -103,7 +105,7 @@ struct World {
   asio::io_context io{1};
 };
 
-// Bytes in pieces: a length of one or two bytes before each.
+// Sends bytes in pieces. One or two bytes before each piece give its length.
 void send_all(World& world, const Pair& pair, FuzzInput& input) {
   while (!input.empty()) {
     const auto length = input.take<uint8_t>();
@@ -124,26 +126,27 @@ void run_in_link(FuzzInput& input, bool as_peer) {
     TcpMeeting meeting = *world.hub.meeting_from(kSource);
     const TcpHello hello{.source = kSource};
     TcpAnswer answer;
-    LANYARD_CHECK(pair.send(&hello, sizeof hello), "a hello");
+    LANYARD_CHECK(pair.send(&hello, sizeof hello), "cannot send the hello");
     world.poll();
-    LANYARD_CHECK(pair.receive(answer), "an answer");
+    LANYARD_CHECK(pair.receive(answer), "the link sends no answer");
     meeting.target_challenge = answer.challenge;
     const TcpProof proof = prove(world.hub.secret(), TcpRole::kConnector, meeting);
     world.hub.may_admit = true;
-    LANYARD_CHECK(pair.send(proof.data(), proof.size()), "a proof");
+    LANYARD_CHECK(pair.send(proof.data(), proof.size()), "cannot send the proof");
     world.poll();
     std::byte welcome{};
-    LANYARD_CHECK(pair.receive(welcome) && welcome == kTcpWelcome, "a peer is welcome");
+    LANYARD_CHECK(pair.receive(welcome) && welcome == kTcpWelcome, "the link does not welcome the peer");
   }
   send_all(world, pair, input);
   ::shutdown(pair.ours, SHUT_WR);
   for (int i = 0; i < 1000 && link->open(); ++i)
     world.poll();
-  LANYARD_CHECK(!link->open(), "a connection whose end was seen is closed");
-  LANYARD_CHECK(world.hub.sink_.all_over(), "and nothing goes on landing");
+  LANYARD_CHECK(!link->open(), "the link is open although the peer has closed its socket");
+  LANYARD_CHECK(world.hub.sink_.all_over(), "a write is still landing after the link closed");
 }
 
-// Where a peer should listen, somebody does who may know the secret (`honest` steps of the greeting) or not.
+// Connects to a listener at a peer's address. `honest` says how many steps of the greeting it
+// does correctly.
 void run_out_link(FuzzInput& input) {
   static const int listener = [] {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -151,7 +154,7 @@ void run_out_link(FuzzInput& input) {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     LANYARD_CHECK(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && ::listen(fd, 8) == 0,
-                  "a listening socket");
+                  "no listening socket");
     return fd;
   }();
   sockaddr_in bound{};
@@ -166,23 +169,23 @@ void run_out_link(FuzzInput& input) {
   link->queue({.kind = PacketKind::kWrite, .bytes = 5000}, payload.get());
   link->connect();
   const int ours = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-  LANYARD_CHECK(ours >= 0, "a connection");
+  LANYARD_CHECK(ours >= 0, "accept4() failed");
   world.poll();
   const auto honest = input.take<uint8_t>() % 3;
   if (honest > 0) {
     TcpHello hello;
-    LANYARD_CHECK(::recv(ours, &hello, sizeof hello, MSG_WAITALL) == sizeof hello, "a hello");
+    LANYARD_CHECK(::recv(ours, &hello, sizeof hello, MSG_WAITALL) == sizeof hello, "the link sends no hello");
     meeting.source_challenge = hello.challenge;
     const TcpAnswer answer{.proof = prove(world.hub.secret(), TcpRole::kListener, meeting)};
-    LANYARD_CHECK(::send(ours, &answer, sizeof answer, MSG_NOSIGNAL) == sizeof answer, "an answer");
+    LANYARD_CHECK(::send(ours, &answer, sizeof answer, MSG_NOSIGNAL) == sizeof answer, "cannot send the answer");
     world.poll();
   }
   if (honest > 1)
-    LANYARD_CHECK(::send(ours, &kTcpWelcome, 1, MSG_NOSIGNAL) == 1, "a welcome");
+    LANYARD_CHECK(::send(ours, &kTcpWelcome, 1, MSG_NOSIGNAL) == 1, "cannot send the welcome");
   while (!input.empty()) {
     world.poll();
     const std::span<const std::byte> piece = input.take_bytes(input.take<uint8_t>());
-    if (piece.size() == 4) {  // an answer to that operation
+    if (piece.size() == 4) {  // an acknowledgement of that operation
       uint32_t token = 0;
       std::memcpy(&token, piece.data(), sizeof token);
       link->acknowledged(token);
@@ -191,7 +194,7 @@ void run_out_link(FuzzInput& input) {
     }
   }
   world.poll();
-  const linger at_once{.l_onoff = 1, .l_linger = 0};  // the port is free again
+  const linger at_once{.l_onoff = 1, .l_linger = 0};  // frees the port at once
   ::setsockopt(ours, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   ::close(ours);
   world.poll();
@@ -203,7 +206,7 @@ void write_seed(const std::string& folder, const char* name, const std::string& 
   std::ofstream(folder + "/" + name, std::ios::binary) << text;
 }
 
-// One of each kind of packet, from a peer.
+// Writes seeds: one packet of each kind, from a peer.
 void write_seeds(const std::string& folder) {
   std::string bytes;
   const auto add = [&](const Packet& packet, size_t payload) {

@@ -33,7 +33,7 @@ void* allocate(size_t bytes, size_t alignment) {
 
 }  // namespace
 
-// The standard's other forms forward to these.
+// The other standard forms of operator new call these.
 void* operator new(size_t bytes) {
   if (void* memory = allocate(bytes, alignof(std::max_align_t)))
     return memory;

@@ -1,5 +1,5 @@
 // Counts the allocations of a test program. Linking allocation_counter.cc replaces every operator
-// new and delete, but not where a sanitizer has replaced them already.
+// new and delete, unless a sanitizer has replaced them already.
 #ifndef LANYARD_TESTS_ALLOCATION_COUNTER_H_
 #define LANYARD_TESTS_ALLOCATION_COUNTER_H_
 
@@ -9,7 +9,7 @@ namespace lanyard {
 
 bool allocations_are_counted();
 
-// Calls of operator new so far, of whatever form, by all threads.
+// Calls of any form of operator new so far, by all threads.
 uint64_t allocation_count();
 
 }  // namespace lanyard

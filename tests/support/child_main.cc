@@ -1,4 +1,4 @@
-// main() of a test program that starts itself in other roles.
+// main() of a test program that also runs itself as a child process in other roles.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

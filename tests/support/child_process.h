@@ -1,5 +1,5 @@
-// ChildProcess: this program once more, in another role. A variable of the environment names the role. The main() of
-// child_main.cc looks for the variables of all ChildRoles before it runs the tests.
+// ChildProcess: runs this program again in another role. An environment variable names the role.
+// The main() of child_main.cc checks the variables of all ChildRoles before it runs the tests.
 #ifndef LANYARD_TESTS_CHILD_PROCESS_H_
 #define LANYARD_TESTS_CHILD_PROCESS_H_
 
@@ -21,7 +21,8 @@ extern char** environ;
 
 namespace lanyard {
 
-// `run` is the program of a child process whose environment has `variable`. It gets the value, returns the exit status.
+// A child process whose environment has `variable` calls run() with its value and exits
+// with the result.
 struct ChildRole {
   ChildRole(const char* variable, int (*run)(const char* value)) { all().push_back({variable, run}); }
 
@@ -31,7 +32,7 @@ struct ChildRole {
   }
 };
 
-// All or nothing, for pipes.
+// Write or read all bytes, or return false. For pipes.
 inline bool write_all(int fd, const void* from, size_t bytes) {
   const auto* at = static_cast<const char*>(from);
   while (bytes > 0) {
@@ -54,7 +55,7 @@ inline bool read_all(int fd, void* to, size_t bytes) {
   }
   return true;
 }
-// For a child: until its parent wants it no more.
+// Called by a child process: returns when the parent closes the pipe.
 inline void wait_for_end_of_input() {
   char byte = 0;
   while (::read(STDIN_FILENO, &byte, 1) > 0) {
@@ -92,12 +93,12 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  // It stays a zombie until this object goes: that is ended enough.
+  // Kills the process. It stays a zombie until the destructor waits for it.
   void die() {
     EXPECT_EQ(::kill(pid_, SIGKILL), 0);
     is_dead_ = true;
   }
-  // It does nothing until it is resumed.
+  // Stops the process until resume().
   void stop() {
     EXPECT_EQ(::kill(pid_, SIGSTOP), 0);
     int status = 0;

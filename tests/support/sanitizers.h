@@ -1,4 +1,4 @@
-// Which sanitizer this translation unit is built with: gcc and clang tell it in different ways.
+// Defines a macro for the sanitizer of this build: gcc and clang report it in different ways.
 #ifndef LANYARD_TESTS_SANITIZERS_H_
 #define LANYARD_TESTS_SANITIZERS_H_
 

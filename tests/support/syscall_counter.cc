@@ -16,8 +16,8 @@
 #include <cstdint>
 #include <thread>
 
-// A system call with up to six arguments, as syscall(3) but returning -errno. The filter knows it
-// by the address after the instruction, which is what seccomp reports.
+// Makes a system call with up to six arguments, like syscall(3), but returns -errno. The seccomp
+// filter lets it pass by the address after its instruction.
 extern "C" long lanyard_untrapped_syscall(long number, long a, long b, long c, long d, long e, long f);
 extern "C" const char lanyard_after_untrapped_syscall[];
 asm(R"(
@@ -45,7 +45,7 @@ lanyard_after_untrapped_syscall:
 namespace lanyard {
 namespace {
 
-// Written by the counted thread and its signal handler only.
+// Only the counted thread and its signal handler write this.
 struct Notes {
   volatile bool on = false;
   volatile size_t count = 0;
@@ -63,7 +63,7 @@ void on_trapped_call(int, siginfo_t*, void* context) {
   registers[REG_RAX] = lanyard_untrapped_syscall(number, registers[REG_RDI], registers[REG_RSI], registers[REG_RDX],
                                                  registers[REG_R10], registers[REG_R8], registers[REG_R9]);
   if (number == SYS_rt_sigprocmask) {
-    // The return from the handler would restore the mask: let it restore the new one. A blocked
+    // The return from the handler restores a mask: make it the new one. A blocked
     // SIGSYS would kill.
     const long mask = reinterpret_cast<long>(&state->uc_sigmask);
     lanyard_untrapped_syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, mask, _NSIG / 8, 0, 0);

@@ -1,4 +1,4 @@
-// Counts the system calls that one thread makes, and lets them happen.
+// Counts the system calls that one thread makes. The calls still run.
 //
 //   if (!SyscallCounter::available()) GTEST_SKIP() << ...;
 //   ASSERT_TRUE(SyscallCounter::run([&](SyscallCounter& counter) {
@@ -7,10 +7,10 @@
 //     EXPECT_TRUE(calls.empty()) << SyscallCounter::names(calls);
 //   }));
 //
-// A seccomp filter traps every system call of the thread; the SIGSYS handler notes it and repeats
-// it from the one instruction that the filter lets through. Calls through the vDSO (clock_gettime
-// as a rule) are none. A filter cannot be taken off again, hence a thread of its own, and that
-// thread must not start threads or processes.
+// A seccomp filter traps every system call of the thread. The SIGSYS handler records it and repeats
+// it from the one instruction that the filter lets through. Calls through the vDSO (usually
+// clock_gettime) are not counted. A filter cannot be removed, so each run has a thread of its own,
+// which must not start threads or processes.
 #ifndef LANYARD_TESTS_SYSCALL_COUNTER_H_
 #define LANYARD_TESTS_SYSCALL_COUNTER_H_
 
@@ -23,21 +23,20 @@ namespace lanyard {
 
 class SyscallCounter {
  public:
-  // Whether this build can count: x86-64 Linux, not under the thread sanitizer, which delays
-  // signals.
+  // Whether this build can count: only on x86-64 Linux, and not under the thread sanitizer, which
+  // delays signals.
   static bool available();
-  // Runs `body` in a fresh thread whose system calls can be counted, and waits for it. One at a
-  // time in a process. False, without running it, where counting is not available or the kernel
-  // refuses the filter.
+  // Runs `body` in a new thread whose system calls can be counted, and waits for it. At most one at
+  // a time in a process. False, without a call of `body`, if counting is not available or the
+  // kernel refuses the filter.
   static bool run(const std::function<void(SyscallCounter&)>& body);
 
-  // The numbers of the system calls (<sys/syscall.h>) that `measured` makes on this thread, in
-  // their order; of more than kMaxNoted the first ones. Does not allocate or call the kernel itself
-  // while `measured` runs.
+  // Returns the numbers (<sys/syscall.h>) of the first kMaxNoted system calls that `measured` makes
+  // on this thread, in order. The counter itself does not allocate or call the kernel meanwhile.
   static constexpr size_t kMaxNoted = 256;
   std::vector<long> during(const std::function<void()>& measured);
 
-  // "202 202 24", for messages.
+  // For messages: "202 202 24".
   static std::string names(const std::vector<long>& calls);
 
  private:
