@@ -35,7 +35,7 @@ class CensusTest : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(CensusTest, WhoeverComesAndLeavesIsSeen) {
+TEST_F(CensusTest, CountsProcessesThatJoinAndLeave) {
   const auto first = join();
   EXPECT_FALSE(first->has_others());
   {
@@ -48,21 +48,21 @@ TEST_F(CensusTest, WhoeverComesAndLeavesIsSeen) {
   EXPECT_FALSE(first->has_others());
 }
 
-TEST_F(CensusTest, OtherThingsDoNotMatter) {
+TEST_F(CensusTest, OtherDevicesAreNotCounted) {
   const auto first = join("gpu-1");
   const auto other = join("gpu-2");
   EXPECT_FALSE(first->has_others());
   EXPECT_FALSE(other->has_others());
 }
 
-TEST_F(CensusTest, WhoeverHasDiedIsForgottenWhenSomebodyComesOrLeaves) {
+TEST_F(CensusTest, ADeadProcessIsDroppedAtTheNextJoinOrLeave) {
   const auto first = join();
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    // A file of its own: the lock goes with the last process that has it open.
+    // Opens the file anew: a lock lives until the last process closes the open file.
     const auto own = Census::join(folder(), "gpu-1");
     const char byte = own.ok() ? 'y' : 'n';
     if (::write(ready[1], &byte, 1) == 1 && own.ok())
@@ -81,7 +81,7 @@ TEST_F(CensusTest, WhoeverHasDiedIsForgottenWhenSomebodyComesOrLeaves) {
   ::close(ready[0]);
 }
 
-TEST_F(CensusTest, AChildThatLeavesDoesNotTakeItsParentAlong) {
+TEST_F(CensusTest, AForkedChildThatLeavesDoesNotRemoveItsParent) {
   auto first = join();
   const auto second = join();
   const pid_t child = ::fork();
@@ -98,14 +98,14 @@ TEST_F(CensusTest, AChildThatLeavesDoesNotTakeItsParentAlong) {
   EXPECT_TRUE(second->has_others());
 }
 
-TEST_F(CensusTest, WhereThereIsNoPlaceIsSaid) {
+TEST_F(CensusTest, AFolderThatCannotHoldTheFileIsNamed) {
   const Status status = Census::join(folder() + "/nowhere", "gpu-1").status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_NE(status.message().find("nowhere/lanyard-census-"), std::string::npos) << status.message();
 }
 
-// Beyond the limit the system would end the process.
-TEST_F(CensusTest, AFileThatMayNotBeSoLongIsNoPlace) {
+// Without the check, growing the file beyond the limit would end the process by a signal.
+TEST_F(CensusTest, AFileSizeLimitIsReported) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
@@ -116,8 +116,8 @@ TEST_F(CensusTest, AFileThatMayNotBeSoLongIsNoPlace) {
   EXPECT_NE(status.message().find("(ulimit -f)"), std::string::npos) << status.message();
 }
 
-// Where the file is mapped all the same a store ends the process.
-TEST_F(CensusTest, AFullFileSystemIsNoPlace) {
+// Without the check, the first store into the mapped file would end the process.
+TEST_F(CensusTest, AFullFileSystemIsReported) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -134,7 +134,7 @@ TEST_F(CensusTest, AFullFileSystemIsNoPlace) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
   if (WEXITSTATUS(status) == 2)
-    GTEST_SKIP() << "nothing can be mounted here";
+    GTEST_SKIP() << "needs the right to mount a tmpfs";
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 

@@ -1,4 +1,4 @@
-// lanyard_device.h on the host: every way to ring, and sets of every size, without a card.
+// lanyard_device.h compiled for the host: every kind of bell and sets of every size.
 #include <lanyard/lanyard_device.h>
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// A set with a bell of each kind and `completions` completions.
+// A set with one bell of each kind and `completions` completions.
 class Set {
  public:
   explicit Set(uint64_t completions) : words(completions), counts(completions) {
@@ -49,11 +49,11 @@ TEST(DeviceHeader, AStartRingsEachBellInItsWay) {
     EXPECT_EQ(set.bells[LANYARD_ADD_ONE], 7 + i);
     EXPECT_EQ(set.bells[LANYARD_STORE_SUM], 40 + i);
     EXPECT_EQ(set.sum, 40 + i);
-    EXPECT_TRUE(MPIX_Device_testall(set.get())) << "there is nothing to wait for";
+    EXPECT_TRUE(MPIX_Device_testall(set.get())) << "the set has no completion to wait for";
   }
 }
 
-// More completions than are looked at together, and each of them the last one.
+// More completions than testall reads at once; each of them in turn completes last.
 TEST(DeviceHeader, ATestPassesOnceAllHaveCompleted) {
   for (uint64_t completions = 1; completions <= 2 * LANYARD_LOOKS_AT_ONCE + 1; ++completions) {
     Set set(completions);

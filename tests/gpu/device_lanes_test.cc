@@ -1,4 +1,4 @@
-// Lanes between devices in software: one process that stands for two, or two with loans between them.
+// Lanes between fake devices: in one process, or between two simulated processes that lend memory.
 #include "gpu/device/device_lanes.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using Kind = StreamOp::Kind;
 
-// What one process has of its devices.
+// The GPU state of one process.
 struct Process {
   explicit Process(FakeDriver& driver, uint64_t pid) : devices(driver, {}), pages(driver) {
     Result<ProcessName> name = ProcessName::own();
@@ -39,12 +39,12 @@ struct Process {
   std::unique_ptr<DeviceLanes> lanes;
 };
 
-// One side of a pair, with a stream of its own.
+// One side of a lane, with its own stream.
 struct Side {
   std::byte* buffer = nullptr;
   std::shared_ptr<Lane> lane;
   LaneOffer offer;
-  // On pages of their own, as a driver wants them.
+  // Page-aligned, because a driver registers whole pages.
   alignas(4096) std::array<uint64_t, 512> words{};
   std::unique_ptr<DeviceStream> stream;
 
@@ -63,7 +63,7 @@ struct Side {
 
 class DeviceLanes2 : public testing::TestWithParam<bool> {
  protected:
-  // Whether the two sides are of one process.
+  // Whether both sides belong to one process.
   static bool alone() { return GetParam(); }
 
   void SetUp() override {
@@ -119,8 +119,8 @@ class DeviceLanes2 : public testing::TestWithParam<bool> {
   Side send_, receive_;
 };
 
-// Whoever starts first: the message comes, each time that of its own iteration.
-TEST_P(DeviceLanes2, MessagesComeWhicheverSideIsFirst) {
+// Either side may start first. Each iteration delivers its own message.
+TEST_P(DeviceLanes2, MessagesArriveWhicheverSideStartsFirst) {
   for (const uint64_t bytes : {0ul, 1ul, 8ul, 1000ul, 16384ul, 16385ul, 131'072ul, 131'073ul, 300'001ul}) {
     SCOPED_TRACE(bytes);
     send_ = {};
@@ -142,8 +142,8 @@ TEST_P(DeviceLanes2, MessagesComeWhicheverSideIsFirst) {
   }
 }
 
-// A wait needs both starts, and nothing else: not the other side's wait. Nothing is written before.
-TEST_P(DeviceLanes2, AWaitNeedsBothStartsAlone) {
+// A wait needs both starts, but not the other side's wait. Nothing is written before.
+TEST_P(DeviceLanes2, AWaitNeedsOnlyBothStarts) {
   pair(100'000);
   fill(1);
   ASSERT_TRUE(send_.enqueue({Kind::kStartLane, Kind::kWaitLane}).ok());
@@ -157,7 +157,7 @@ TEST_P(DeviceLanes2, AWaitNeedsBothStartsAlone) {
   ASSERT_TRUE(becomes(receive_, 1));
   expect_received(1);
   EXPECT_EQ(driver_.at(receive_.buffer)[100'000], std::byte{0});
-  // The other way round.
+  // The other side first.
   fill(2);
   ASSERT_TRUE(receive_.enqueue({Kind::kStartLane, Kind::kWaitLane}).ok());
   std::this_thread::sleep_for(5ms);
@@ -169,7 +169,7 @@ TEST_P(DeviceLanes2, AWaitNeedsBothStartsAlone) {
   EXPECT_TRUE(becomes(send_, 2));
 }
 
-TEST_P(DeviceLanes2, AReadySendAsksNobody) {
+TEST_P(DeviceLanes2, AReadySendNeedsNoClearToSend) {
   pair(64, true);
   ASSERT_TRUE(receive_.enqueue({Kind::kStartLane}).ok());
   fill(1);
@@ -180,7 +180,7 @@ TEST_P(DeviceLanes2, AReadySendAsksNobody) {
   expect_received(1);
 }
 
-TEST_P(DeviceLanes2, WhatIsGoneIsLetPass) {
+TEST_P(DeviceLanes2, ALaneWhosePeerIsGonePasses) {
   pair(64);
   ASSERT_TRUE(receive_.enqueue({Kind::kStartLane, Kind::kWaitLane}).ok());
   std::this_thread::sleep_for(2ms);
@@ -193,7 +193,7 @@ TEST_P(DeviceLanes2, WhatIsGoneIsLetPass) {
   EXPECT_EQ(receive_.done(), 0u);
 }
 
-// A graph counts on by itself, and enqueued starts go on from where it came to.
+// A graph keeps its own count. Enqueued starts continue from the graph's last count.
 TEST_P(DeviceLanes2, CapturesAndEnqueuedStartsMayMix) {
   pair(2000);
   const StreamHandle sender = driver_.make_program_stream(0);
@@ -230,15 +230,15 @@ class DeviceLanesRefusals : public testing::Test {
   }
 };
 
-TEST_F(DeviceLanesRefusals, HostMemoryAndDevicesOfNoUseAreTheCards) {
+TEST_F(DeviceLanesRefusals, HostMemoryAndUnsuitableDevicesUseTheNic) {
   FakeDriver driver, blind({.shares_words = false});
   const uint64_t word = 0;
   EXPECT_EQ(open(driver, &word).code(), Code::kUnsupported);
-  EXPECT_EQ(open(blind, blind.make_memory(64)).code(), Code::kUnsupported) << "does not see others' stores";
+  EXPECT_EQ(open(blind, blind.make_memory(64)).code(), Code::kUnsupported) << "the device cannot see others' stores";
   EXPECT_EQ(open(driver, driver.make_memory(64), Sharing::kShared).code(), Code::kUnsupported);
 }
 
-TEST_F(DeviceLanesRefusals, AreToldBeforehand) {
+TEST_F(DeviceLanesRefusals, AreReportedBeforehand) {
   const auto lines = [](const FakeDriver::Options& options) {
     return Backend::make(std::make_unique<FakeDriver>(options), {}).value()->describe_lanes();
   };
@@ -251,7 +251,7 @@ TEST_F(DeviceLanesRefusals, AreToldBeforehand) {
   EXPECT_NE(lines({.shares_words = false})[0].find("no, "), std::string::npos);
 }
 
-TEST_F(DeviceLanesRefusals, OtherDevicesOfNoUseAreRefusedAtTheConnection) {
+TEST_F(DeviceLanesRefusals, UnsuitablePeerDevicesAreRefusedAtConnect) {
   for (const bool peers : {false, true}) {
     FakeDriver driver({.devices = 2, .peers = peers, .adds_indivisibly = false});
     Process process(driver, 0);
@@ -266,8 +266,8 @@ TEST_F(DeviceLanesRefusals, OtherDevicesOfNoUseAreRefusedAtTheConnection) {
   }
 }
 
-// An end is given to others once it is let go of, and begins with nothing.
-TEST_F(DeviceLanesRefusals, EndsAreUsedAgain) {
+// A released lane end is reused and starts empty.
+TEST_F(DeviceLanesRefusals, LaneEndsAreReused) {
   FakeDriver driver;
   Process process(driver, 0);
   std::byte* const memory = driver.make_memory(64);

@@ -1,8 +1,9 @@
-// The contract of transport/base/device_memory.h as a suite, written once and instantiated by every implementation:
+// The contract of transport/base/device_memory.h as a test suite. Each implementation
+// instantiates it:
 //
 //   INSTANTIATE_TEST_SUITE_P(Fake, DeviceMemoryContract, ::testing::Values(MemoryMaker{...}), memory_maker_name);
 //
-// It touches device memory by copies alone.
+// It reads and writes device memory only by copies.
 #ifndef LANYARD_TESTS_DEVICE_MEMORY_CONTRACT_H_
 #define LANYARD_TESTS_DEVICE_MEMORY_CONTRACT_H_
 
@@ -26,18 +27,18 @@ namespace lanyard::memory_contract {
 
 inline constexpr std::chrono::seconds kBound{60};
 
-// One implementation at work.
+// One implementation under test.
 struct MemoryLab {
   virtual ~MemoryLab() = default;
   virtual DeviceMemory& memory() = 0;
   virtual int devices() = 0;
-  // Device memory, the lab's own.
+  // Allocates device memory, which the lab owns.
   virtual std::byte* make_memory(uint64_t bytes, int device) = 0;
 };
 
 struct MemoryMaker {
   std::string name;  // letters and digits
-  // Null where this machine lacks what it takes: the rows are then reported as skipped.
+  // Returns null if this machine lacks the hardware or driver; the tests are then skipped.
   std::function<std::unique_ptr<MemoryLab>()> make;
 };
 
@@ -50,7 +51,7 @@ inline ::testing::AssertionResult is_ok(const Status& status) {
   return ::testing::AssertionFailure() << status.to_string();
 }
 
-// Until the copy has ended; its failure.
+// Waits until the copy has ended. Returns the copy's failure.
 inline Status finish(DeviceMemory& memory, DeviceMemory::Copy copy) {
   const auto deadline = std::chrono::steady_clock::now() + kBound;
   for (;;) {
@@ -60,7 +61,7 @@ inline Status finish(DeviceMemory& memory, DeviceMemory::Copy copy) {
     if (ended.value())
       return {};
     if (std::chrono::steady_clock::now() > deadline)
-      return Status(Code::kTimedOut, "the copy does not end");
+      return Status(Code::kTimedOut, "the copy does not end within 60 s");
     std::this_thread::yield();
   }
 }
@@ -97,7 +98,8 @@ class DeviceMemoryContract : public ::testing::TestWithParam<MemoryMaker> {
     EXPECT_TRUE(is_ok(taken.status()));
     return taken.value();
   }
-  // Staging -> device -> device -> staging, at these offsets, with guards around.
+  // Copies staging -> device -> device -> staging at these offsets, with guard bytes
+  // around each range.
   void round_trip(uint64_t bytes, uint64_t first_offset, uint64_t second_offset, int first, int second) {
     constexpr uint64_t kGuard = 64;
     const uint64_t room = bytes + 2 * kGuard;
@@ -125,7 +127,7 @@ class DeviceMemoryContract : public ::testing::TestWithParam<MemoryMaker> {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceMemoryContract);
 
-TEST_P(DeviceMemoryContract, TellsWhoseMemoryItIs) {
+TEST_P(DeviceMemoryContract, ReportsTheDeviceOfMemory) {
   std::vector<std::byte> host(100);
   EXPECT_EQ(memory().device_of(host.data(), host.size()).value(), DeviceMemory::kHost);
   std::byte* const pinned = staging(5000);
@@ -156,7 +158,7 @@ TEST_P(DeviceMemoryContract, LongCopies) {
 
 TEST_P(DeviceMemoryContract, CopiesBetweenDevices) {
   if (lab().devices() < 2)
-    GTEST_SKIP() << "there is one device";
+    GTEST_SKIP() << "needs two devices, found one";
   for (const uint64_t bytes : {uint64_t{8}, uint64_t{4099}, uint64_t{3} << 20, uint64_t{20} << 20}) {
     round_trip(bytes, 0, 0, 0, 1);
     round_trip(bytes, 1, 8, 1, 0);
@@ -210,7 +212,7 @@ TEST_P(DeviceMemoryContract, CopiesOfSeveralThreads) {
     thread.join();
 }
 
-TEST_P(DeviceMemoryContract, NothingIsCopiedAtOnce) {
+TEST_P(DeviceMemoryContract, ACopyOfNoBytesEndsAtOnce) {
   const Result<DeviceMemory::Copy> nothing = memory().start_copy(nullptr, nullptr, 0);
   ASSERT_TRUE(is_ok(nothing.status()));
   EXPECT_TRUE(memory().has_ended(nothing.value()).value());
@@ -235,7 +237,7 @@ TEST_P(DeviceMemoryContract, StagingMemoryIsUsedAgain) {
   memory().give_staging(first);
   EXPECT_EQ(staging(16'000), first);
   memory().give_staging(first);
-  EXPECT_EQ(staging(5'000), first) << "a little too large is better than one more";
+  EXPECT_EQ(staging(5'000), first) << "expected the returned, slightly larger staging memory";
   std::byte* const large = staging(uint64_t{1} << 20);
   memory().give_staging(large);
   std::byte* const small = staging(100);
@@ -244,7 +246,7 @@ TEST_P(DeviceMemoryContract, StagingMemoryIsUsedAgain) {
     memory().give_staging(memory_of_ours);
 }
 
-TEST_P(DeviceMemoryContract, OnesOwnLoanIsTheMemoryItself) {
+TEST_P(DeviceMemoryContract, BorrowingAnOwnLoanReturnsTheMemoryItself) {
   std::byte* const device = lab().make_memory(1000, 0);
   const Result<DeviceMemory::Loan> loan = memory().lend(device + 10, 900);
   ASSERT_TRUE(is_ok(loan.status()));

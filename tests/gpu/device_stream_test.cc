@@ -1,4 +1,4 @@
-// DeviceStream over a driver on host threads: the contract of streams, and the rules D1 to D3.
+// DeviceStream over a fake driver on host threads: the contract of streams, and rules D1 to D3.
 #include "gpu/device/device_stream.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Fake, StreamContract,
                                            maker("LikeHip", {.has_memory_ops = false})),
                          maker_name);
 
-// ---- Its own rules
+// ---- Rules of DeviceStream
 
 class DeviceStreamTest : public ::testing::Test {
  protected:
@@ -102,11 +102,11 @@ class DeviceStreamTest : public ::testing::Test {
     return true;
   }
 
-  FakeLab lab_{FakeDriver::Options{}, {.sharing = gpu::Sharing::kShared}};  // whose waits are memory operations
+  FakeLab lab_{FakeDriver::Options{}, {.sharing = gpu::Sharing::kShared}};  // its waits are memory operations
   std::unique_ptr<Stream> stream_;
 };
 
-TEST_F(DeviceStreamTest, AddsThatFollowOneAnotherAreOneKernel) {
+TEST_F(DeviceStreamTest, ConsecutiveAddsAreOneKernel) {
   FakeLab lab{FakeDriver::Options{.has_memory_ops = false}};
   const auto stream_of_kernels = lab.make_stream();
   Stream& stream = *stream_of_kernels;
@@ -137,12 +137,12 @@ TEST_F(DeviceStreamTest, AStreamOfMetWaitsTakesNoOthers) {
   const std::vector<StreamOp> batch{write64(word + 1, 1), wait64(word, 5), write64(word + 2, 1)};
   EXPECT_EQ(stream->enqueue(batch).code(), Code::kAgain);
   EXPECT_TRUE(runs_empty(*stream));
-  EXPECT_EQ(load(word + 1), 0u) << "as a whole or not at all";
+  EXPECT_EQ(load(word + 1), 0u) << "part of the refused batch ran";
   store(word, 5);
   ASSERT_TRUE(enqueued(*stream, batch));
   EXPECT_TRUE(runs_empty(*stream));
   EXPECT_EQ(load(word + 2), 1u);
-  // A lost device is told, whatever is waited for.
+  // A lost device is reported even while the stream waits.
   lab.driver->lose_device();
   EXPECT_FALSE(stream->poll());
   EXPECT_EQ(stream->enqueue(std::vector{wait64(word, 6)}).code(), Code::kFailed);
@@ -160,7 +160,7 @@ TEST_F(DeviceStreamTest, WritesAndWaitsAreRunsOfMemoryOperations) {
   for (uint64_t i = 1; i <= 100; ++i)
     ops.push_back(write64(word, i));
   ASSERT_TRUE(enqueued(stream(), ops));
-  EXPECT_EQ(submissions("memory ops"), 3u) << "a driver takes 255 at a time";
+  EXPECT_EQ(submissions("memory ops"), 3u) << "a driver takes 255 memory operations at a time";
   ASSERT_TRUE(runs_empty(stream()));
   EXPECT_EQ(stream().executed(), 3u);
 }
@@ -178,7 +178,7 @@ TEST_F(DeviceStreamTest, MoreWritesThanTwoAreOneKernel) {
   EXPECT_EQ(submissions("store"), before);
   ASSERT_TRUE(enqueued(alone, {write64(word, 2), write64(word + 1, 2), write64(word + 2, 2)}));
   EXPECT_EQ(submissions("store"), before + 1);
-  // A word that comes again, a wait, and more words than a kernel takes each begin anew.
+  // A repeated word, a wait, and more words than a kernel takes each begin a new submission.
   std::vector<StreamOp> ops = {write64(word, 3), write64(word, 4), wait64(word, 4)};
   for (int i = 0; i < 17; ++i)
     ops.push_back(write64(word + 2 + i, 5));
@@ -189,22 +189,22 @@ TEST_F(DeviceStreamTest, MoreWritesThanTwoAreOneKernel) {
   EXPECT_EQ(load(word), 4u);
   EXPECT_EQ(load(word + 18), 5u);
   EXPECT_EQ(alone.executed(), 1u + 1u + 1u + 5u);
-  // Where the device is shared, kernels would wait for their turn.
+  // On a shared device a kernel would wait for its turn.
   ASSERT_TRUE(enqueued(stream(), {write64(words(), 1), write64(words(), 1), write64(words(), 1)}));
   EXPECT_EQ(this->submissions("memory ops"), 1u);
   ASSERT_TRUE(runs_empty(stream()));
 }
 
-// A driver's wait flushes what others than devices have written; a kernel's cannot.
-TEST_F(DeviceStreamTest, WaitsAreTheDriversWhereACardWritesDeviceMemory) {
-  for (const bool card : {false, true}) {
-    FakeLab lab({}, {.foreign_writes = card});
+// Only a driver's wait flushes writes that come from outside the GPU; a kernel's cannot.
+TEST_F(DeviceStreamTest, WaitsAreMemoryOperationsWhereANicWritesDeviceMemory) {
+  for (const bool nic_writes : {false, true}) {
+    FakeLab lab({}, {.foreign_writes = nic_writes});
     const auto made = lab.make_stream();
     uint64_t* const word = lab.make_words(2);
     const uint64_t before = lab.driver->submissions("wait");
     ASSERT_TRUE(enqueued(*made, {wait64(word, 1), wait64(word + 1, 1)}));
-    EXPECT_EQ(lab.driver->submissions("memory ops"), card ? 1u : 0u);
-    EXPECT_EQ(lab.driver->submissions("wait"), before + (card ? 0 : 1));
+    EXPECT_EQ(lab.driver->submissions("memory ops"), nic_writes ? 1u : 0u);
+    EXPECT_EQ(lab.driver->submissions("wait"), before + (nic_writes ? 0 : 1));
     store(word, 1);
     EXPECT_FALSE(made->poll());
     store(word + 1, 1);
@@ -212,7 +212,7 @@ TEST_F(DeviceStreamTest, WaitsAreTheDriversWhereACardWritesDeviceMemory) {
   }
 }
 
-TEST_F(DeviceStreamTest, ACountOfSomebodyElsesIsRefused) {
+TEST_F(DeviceStreamTest, ACountOfAnotherStreamIsRefused) {
   uint64_t* const word = words(2);
   for (const Kind kind : {Kind::kWaitNext64, Kind::kWriteNext64}) {
     StreamOp op = next(word, word + 1);
@@ -228,7 +228,7 @@ TEST_F(DeviceStreamTest, CountsAreDeviceMemory) {
   uint64_t* const count = stream().take_count(41).value();
   EXPECT_EQ(lab_.backend->memory().device_of(count, 8).value(), 0);
   EXPECT_EQ(*reinterpret_cast<uint64_t*>(driver().at(count)), 41u);
-  // A word in device memory is waited for by a kernel, which halt() can release.
+  // A kernel waits for a word in device memory, so that halt() can release the wait.
   ASSERT_TRUE(enqueued(stream(), {add64(count, 1), wait64(count, 42), wait64(count, 50)}));
   EXPECT_TRUE(eventually([&] { return stream().executed() == 1 || !stream().poll(); }));
   EXPECT_EQ(submissions("memory ops"), 0u);
@@ -299,7 +299,7 @@ TEST_F(DeviceStreamTest, D2HaltLeavesWordsOfMetWaitsAlone) {
   store(word, 5);
   ASSERT_TRUE(enqueued(stream(), {wait64(word, 5)}));
   ASSERT_TRUE(runs_empty(stream()));
-  store(word, 1);  // as its next owner might
+  store(word, 1);  // as the word's next owner might
   stream().halt();
   EXPECT_EQ(load(word), 1u);
 }
@@ -318,7 +318,7 @@ TEST_F(DeviceStreamTest, WhatIsCapturedRunsWithEachReplay) {
   ring.kind = Kind::kWriteNext64;
   EXPECT_TRUE(
       enqueued(stream(), {add64(word, 1), next(word + 1, count), write64(word + 2, 7), ring, add64(word + 3, 1)}));
-  EXPECT_TRUE(stream().poll()) << "nothing was enqueued to run, and asking the driver would void the capture";
+  EXPECT_TRUE(stream().poll()) << "nothing to run is enqueued; a query of the driver would void the capture";
   const std::optional<FakeDriver::Graph> graph = driver().end_capture(handle());
   ASSERT_TRUE(graph.has_value());
   EXPECT_EQ(submissions("memory ops"), 0u);
@@ -354,7 +354,7 @@ TEST_F(DeviceStreamTest, AnInvalidCaptureIsReported) {
   EXPECT_FALSE(driver().is_empty(handle()).ok());
   EXPECT_EQ(stream().enqueue(std::vector{add64(word, 1)}).code(), Code::kInvalidState);
   EXPECT_FALSE(driver().end_capture(handle()).has_value());
-  EXPECT_TRUE(enqueued(stream(), {add64(word, 1)})) << "the stream itself is well";
+  EXPECT_TRUE(enqueued(stream(), {add64(word, 1)})) << "the void capture must not fail the stream";
   EXPECT_TRUE(runs_empty(stream()));
 }
 
@@ -366,7 +366,7 @@ TEST_F(DeviceStreamTest, D3AGraphOutlivesTheStream) {
   const std::optional<FakeDriver::Graph> graph = driver().end_capture(handle());
   const gpu::StreamHandle program_stream = handle();
   stream_.reset();
-  // Whoever comes next must not get, and halt, the word that the graph's waits look at.
+  // The next stream must not reuse, and halt, the word that the graph's waits read.
   const std::unique_ptr<Stream> other = lab_.make_stream();
   other->halt();
   driver().replay(*graph, program_stream);
@@ -380,8 +380,8 @@ TEST_F(DeviceStreamTest, D3AGraphOutlivesTheStream) {
 
 // ---- Failures
 
-// Nobody can say which part of the batch will run: the stream is not used any more. Captured or not.
-TEST_F(DeviceStreamTest, ABatchThatIsRefusedHalfWayFailsTheStream) {
+// Nobody knows which part of the batch will run, so the stream fails. Captured or not.
+TEST_F(DeviceStreamTest, ABatchRefusedHalfWayFailsTheStream) {
   for (const bool captured : {false, true}) {
     FakeLab lab({}, {});
     const auto made = lab.make_stream();
@@ -401,7 +401,7 @@ TEST_F(DeviceStreamTest, ABatchThatIsRefusedHalfWayFailsTheStream) {
   }
 }
 
-TEST_F(DeviceStreamTest, ALostDeviceIsTold) {
+TEST_F(DeviceStreamTest, ALostDeviceIsReported) {
   uint64_t* const word = words();
   ASSERT_TRUE(enqueued(stream(), {wait64(word, 1)}));
   EXPECT_TRUE(is_ok(stream().health()));
@@ -411,7 +411,7 @@ TEST_F(DeviceStreamTest, ALostDeviceIsTold) {
   EXPECT_NE(stream().health().message().find("illegal address"), std::string::npos) << stream().health().to_string();
   EXPECT_EQ(stream().enqueue(std::vector{add64(word, 1)}).code(), Code::kFailed);
   EXPECT_EQ(lab_.backend->make_stream(handle()).status().code(), Code::kFailed);
-  stream().halt();  // does not wait for what will not come
+  stream().halt();  // must not wait for lost work
 }
 
 TEST_F(DeviceStreamTest, AStreamThatIsDestroyedIsRefused) {
@@ -440,8 +440,8 @@ TEST_F(DeviceStreamTest, WordsThatCannotBeRegisteredRefuseTheBatch) {
   lab_.backend->forget_words(far.get(), 1 << 20);
 }
 
-// What it has left on the program's stream still writes its words (D3).
-TEST_F(DeviceStreamTest, WordsOfAStreamThatGoesOnAreNobodyElses) {
+// Work left on the program's stream still writes the words of the deleted stream (D3).
+TEST_F(DeviceStreamTest, WordsOfAStreamWithWorkLeftAreNotReused) {
   uint64_t* const word = words(2);
   std::unique_ptr<Stream> gone = lab_.make_stream();
   const gpu::StreamHandle left = lab_.handle_of(*gone);
@@ -451,7 +451,7 @@ TEST_F(DeviceStreamTest, WordsOfAStreamThatGoesOnAreNobodyElses) {
   std::atomic_ref(*word).store(1);
   ASSERT_TRUE(eventually([&] { return driver().is_empty(left).value(); }));
   EXPECT_EQ(load(word + 1), 1u);
-  EXPECT_EQ(next->executed(), 0u) << "nothing was enqueued on it";
+  EXPECT_EQ(next->executed(), 0u) << "nothing was enqueued on the new stream";
 }
 
 // ---- Pages
@@ -474,13 +474,13 @@ TEST_F(DeviceStreamTest, PagesAreRegisteredOnceForAllStreams) {
   EXPECT_EQ(driver().registered_ranges(), before + 2);
   ASSERT_TRUE(runs_empty(stream()));
   lab_.backend->forget_words(memory, 3 * kPage);
-  EXPECT_EQ(driver().registered_ranges(), before) << "also behind a page that nobody registered";
+  EXPECT_EQ(driver().registered_ranges(), before) << "a range behind an unregistered page stays registered";
   EXPECT_EQ(load(word), 2u);
   EXPECT_EQ(load(word + 1024), 1u);
   std::free(memory);
 }
 
-TEST_F(DeviceStreamTest, StreamsWorkOnTheDeviceTheyAreOf) {
+TEST_F(DeviceStreamTest, StreamsUseTheirOwnDevice) {
   FakeLab two({.devices = 2});
   const gpu::StreamHandle second = two.driver->make_program_stream(1);
   const std::unique_ptr<Stream> on_second = std::move(two.backend->make_stream(second).value());

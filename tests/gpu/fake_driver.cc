@@ -277,7 +277,7 @@ Result<gpu::KernelHandle> FakeDriver::load_kernel(const char* name) {
 
 namespace {
 
-// Whether two threads would store to one word or count on one count.
+// Whether two threads of the kernel would store to one word or use one count.
 bool threads_clash(const std::string& kernel, const gpu::WordArguments& arguments) {
   const bool stores = kernel.starts_with("store"), counts = kernel.ends_with("_next");
   for (uint32_t i = 0; i < arguments.count; ++i) {
@@ -344,7 +344,7 @@ Status FakeDriver::launch(StreamHandle stream, gpu::KernelHandle kernel, uint32_
 
 void FakeDriver::run_on_words(size_t kernel, const gpu::WordArguments& arguments) {
   const std::string name = kKernels[kernel];
-  // Threads run in any order: here the last one first.
+  // A GPU runs threads in any order. This loop runs the last one first.
   for (uint32_t i = arguments.count; i-- > 0;) {
     const auto [word, value, extra] = arguments.entries[i];
     if (name == "ring") {
@@ -386,7 +386,7 @@ void FakeDriver::pack(const gpu::PackArguments& arguments) {
     const DeviceAddress there = arguments.memory + static_cast<uint64_t>(place);
     const DeviceAddress here = arguments.packed + packed;
     if (there % arguments.unit != 0 || here % arguments.unit != 0) {
-      lost_ = true;  // a misaligned access
+      lost_ = true;  // as after a misaligned access
       return;
     }
     if (arguments.unpack != 0)
@@ -411,7 +411,7 @@ void FakeDriver::reduce(const gpu::CombineArguments& arguments) {
     if ((part = reinterpret_cast<uint64_t>(reach(part, bytes))) == 0)
       return;
   here.parts = reinterpret_cast<uint64_t>(parts.data());
-  // Threads run in any order: here the last one first.
+  // A GPU runs threads in any order. This loop runs the last one first.
   constexpr uint64_t kThreads = 3;
   for (uint64_t thread = kThreads; thread-- > 0;)
     if (!gpu::combine(here, thread, kThreads))
@@ -420,7 +420,7 @@ void FakeDriver::reduce(const gpu::CombineArguments& arguments) {
 
 namespace {
 
-// One thread that is a block. What a device cannot reach reads as nothing, and is not written.
+// A block of one thread. A word that the device cannot reach reads as 0; writes to it are dropped.
 struct LoneTeam {
   const std::function<uint64_t*(uint64_t)>& word_at;
   const std::function<void(uint64_t, uint64_t, uint64_t)>& move;
@@ -436,7 +436,7 @@ struct LoneTeam {
   uint64_t acquire(uint64_t address) const {
     return with(address, [](auto word) { return word.load(std::memory_order_acquire); });
   }
-  // What a fence before it orders: a thread analyser does not know fences.
+  // Releases, in place of the fence before it: a thread sanitizer does not understand fences.
   void store(uint64_t address, uint64_t value) const {
     (void)with(address, [value](auto word) {
       word.store(value, std::memory_order_release);
@@ -471,7 +471,7 @@ void FakeDriver::run_lanes(const gpu::LaneArguments& arguments) {
   if (arguments.wait == 0) {
     for (const gpu::LaneView& lane : open) {
       gpu::tell_host(team, lane);
-      // The blocks one after another, the last one first.
+      // Runs the blocks in turn, the last one first.
       const uint32_t teams = lane.chunks > 1 ? 3 : 1;
       for (uint32_t which = teams; which-- > 0;)
         gpu::start_lane(team, lane, which, teams);

@@ -1,11 +1,13 @@
 // FakeDriver: a GPU vendor's driver on host threads, for tests without a GPU.
 //
-// A stream is a thread that runs what was enqueued in order, with a queue that blocks when it is full. Device memory is
-// a memfd: mapped without access at its device address, so that a host that touches it faults, and readable elsewhere
-// for the "device". Host memory has device addresses that are no host addresses, and only once it is registered.
-// Kernels are host functions with the names of kernels.cu; what is mapped after a launch of `serve` is out of its
-// reach, as it is for tools that check memory. Asking a stream that is being captured whether it is empty voids the
-// capture, as it does with the vendors.
+// A stream is a thread that runs its queue in order; a full queue blocks the caller. Device memory
+// is a memfd, mapped twice: without access at its device address, so that a host access faults, and
+// readable elsewhere for the "device". Host memory gets a device address, which differs from its
+// host address, only by registration.
+//
+// Kernels are host functions with the names of kernels.cu. A running `serve` kernel cannot reach
+// memory mapped after its launch, as under a memory checker. A query of a stream under capture
+// voids the capture, as in the vendors' drivers.
 #ifndef LANYARD_TESTS_FAKE_DRIVER_H_
 #define LANYARD_TESTS_FAKE_DRIVER_H_
 
@@ -33,7 +35,7 @@
 
 namespace lanyard {
 
-// Any thread at any time.
+// All functions may be called by any thread at any time.
 class FakeDriver final : public gpu::Driver {
  public:
   using Item = std::function<void()>;
@@ -43,8 +45,8 @@ class FakeDriver final : public gpu::Driver {
     int devices = 1;
     bool has_memory_ops = true;
     bool shares_words = true;
-    bool peers = true;  // devices reach each other
-    int confined = -1;  // but this one, which reaches no other
+    bool peers = true;  // devices reach each other's memory
+    int confined = -1;  // except this device, which reaches no other
     bool adds_indivisibly = true;
     size_t queue = 1024;
   };
@@ -53,28 +55,28 @@ class FakeDriver final : public gpu::Driver {
   explicit FakeDriver(const Options& options) : options_(options), contexts_(static_cast<size_t>(options.devices)) {}
   ~FakeDriver() override;
 
-  // ---- What a program does. The streams and the memory live as long as the driver.
+  // ---- For the test's program. Streams and memory live as long as the driver.
 
   gpu::StreamHandle make_program_stream(int device = 0);
   void call_host(gpu::StreamHandle stream, Item body);
   void begin_capture(gpu::StreamHandle stream);
-  // Null: the capture was voided.
+  // Null if the capture was voided.
   std::optional<Graph> end_capture(gpu::StreamHandle stream);
   void replay(const Graph& graph, gpu::StreamHandle stream);
-  // Device memory, which the caller may not touch but through at().
+  // Allocates device memory. The caller may touch it only through at().
   std::byte* make_memory(uint64_t bytes, int device = 0);
   std::byte* at(const void* device_memory) { return reach(reinterpret_cast<uint64_t>(device_memory), 1); }
 
-  // ---- What tests do to it and ask it
+  // ---- For tests: faults and counts
 
-  // From now on every call fails, and streams stand still, as after a kernel's illegal access.
+  // From now on every call fails and streams stop, as after a kernel's illegal access.
   void lose_device() { lost_ = true; }
   void refuse_registration(bool refuse) { refuse_registration_ = refuse; }
-  // Launches but for so many next ones.
+  // Lets the next `launches` launches succeed and refuses all later ones.
   void refuse_launches_after(int launches) { launches_left_ = launches; }
-  // The kernel `serve` finds no command meanwhile, nor ends.
+  // While held, the kernel `serve` sees no command and does not end.
   void hold_server(bool hold) { server_held_ = hold; }
-  // Work that was submitted: kernels by name, "memory ops" by batch, "copy engine".
+  // Counts submitted work. `what` is a kernel's name, "memory ops" (per batch) or "copy engine".
   uint64_t submissions(const std::string& what);
   uint64_t registered_ranges();
   uint64_t mapped_loans();
@@ -126,20 +128,20 @@ class FakeDriver final : public gpu::Driver {
   };
   struct HostRange {
     uint64_t bytes = 0;
-    uint64_t number = 0;  // of all that was mapped
+    uint64_t number = 0;  // position in the order of all mappings
   };
   struct Memory {
     uint64_t bytes = 0;
     uint64_t number = 0;
     int device = 0;
-    std::shared_ptr<void> file;  // what it is a mapping of
+    std::shared_ptr<void> file;  // the memfd behind the mapping
     std::byte* window = nullptr;
     bool borrowed = false;
   };
 
   static Status fault(gpu::Fault fault, const char* call);
   Status alive(const char* call) const;
-  // The calling thread's context's device, or why there is none.
+  // The device of the calling thread's context, or an error.
   Result<int> inside(const char* call);
   void serve(Stream& stream);
   Status push(gpu::StreamHandle stream, std::string what, Item item);
@@ -147,11 +149,11 @@ class FakeDriver final : public gpu::Driver {
   gpu::DeviceAddress map(uint64_t bytes, int device, std::shared_ptr<void> file, bool borrowed);
   void free_all();
   static void unmap(gpu::DeviceAddress base, const Memory& memory);
-  // Where the host has what the device calls `address`; null for what the device does not reach.
-  // or what is not among the first `mappings` that were made.
+  // The host's address of the device address `address`. Null if the device cannot reach it, or if
+  // it is not among the first `mappings` mappings.
   std::byte* reach(gpu::DeviceAddress address, uint64_t bytes, uint64_t mappings = UINT64_MAX);
   uint64_t mappings();
-  // The device's memory, for another one.
+  // Maps the device's memory for another device too.
   void map_anew(int device);
   uint64_t* word_at(gpu::DeviceAddress address);
   void await(gpu::DeviceAddress word, uint64_t value, gpu::DeviceAddress released);
@@ -171,7 +173,7 @@ class FakeDriver final : public gpu::Driver {
   std::atomic<bool> server_held_{false};
 
   std::mutex mutex_;           // guards the streams, threads' contexts and counts
-  std::vector<int> contexts_;  // a context is the address of its device's place
+  std::vector<int> contexts_;  // a context is the address of its device's element
   std::map<std::thread::id, gpu::ContextHandle> current_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::map<std::string, uint64_t> submissions_;

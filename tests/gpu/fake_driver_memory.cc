@@ -1,4 +1,4 @@
-// FakeDriver's memory: what the host sees of it, and what the "device" does.
+// FakeDriver's memory as the host and the "device" see it.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ using gpu::Fault;
 
 namespace {
 
-// Host memory is here for devices: no address that a host could follow.
+// Device addresses of host memory start here; no host address is that high.
 constexpr DeviceAddress kHostWindow = DeviceAddress{1} << 60;
 
 }  // namespace
@@ -111,7 +111,7 @@ DeviceAddress FakeDriver::map(uint64_t bytes, int device, std::shared_ptr<void> 
   const int descriptor = *static_cast<int*>(file.get());
   void* const base = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, descriptor, 0);
   void* const window = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  LANYARD_CHECK(base != MAP_FAILED && window != MAP_FAILED, "the tests have memory");
+  LANYARD_CHECK(base != MAP_FAILED && window != MAP_FAILED, "mmap() failed for fake device memory");
   const std::lock_guard lock(memory_mutex_);
   memory_[reinterpret_cast<DeviceAddress>(base)] = {
       bytes, ++mappings_, device, std::move(file), static_cast<std::byte*>(window), borrowed};
@@ -129,7 +129,7 @@ Result<DeviceAddress> FakeDriver::allocate(uint64_t bytes) {
     close(*descriptor);
     delete descriptor;
   });
-  LANYARD_CHECK(ftruncate(*file, static_cast<off_t>(bytes)) == 0, "the tests have memory");
+  LANYARD_CHECK(ftruncate(*file, static_cast<off_t>(bytes)) == 0, "ftruncate() failed for fake device memory");
   return map(bytes, device, file, false);
 }
 

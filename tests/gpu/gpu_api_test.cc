@@ -1,5 +1,6 @@
-// The API on GPU streams and GPU memory, on real ranks: --config=cuda or --config=hip. Without a GPU it says so, and
-// ends well. The program can be carried to another machine; mpi_suite.h says how its ranks work together.
+// The API on GPU streams and GPU memory, on real ranks: --config=cuda or --config=hip. Without a
+// GPU the tests skip. The program can be copied to another machine; mpi_suite.h says how its ranks
+// work together.
 #include <cstdio>
 #include <cstring>
 #include <optional>
@@ -15,7 +16,7 @@ using gpu::DeviceAddress;
 using gpu::Inside;
 using gpu::StreamHandle;
 
-// The program's own use of the vendor's driver: one for the process.
+// The program's own use of the vendor's driver, one object per process.
 class Gpu {
  public:
   static Gpu* get() {
@@ -47,7 +48,7 @@ class Gpu {
   gpu::ContextHandle context_ = nullptr;
 };
 
-// The rank's device is current while it lives.
+// Makes the rank's device current for each test.
 class GpuApi : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -80,7 +81,7 @@ class GpuApi : public ::testing::Test {
     pinned_.push_back(gpu().driver().allocate_host(bytes + 1).value());
     return static_cast<std::byte*>(pinned_.back());
   }
-  // In the stream.
+  // Copies in the stream.
   void copy(void* to, const void* from, size_t bytes) {
     if (bytes > 0) {
       EXPECT_TRUE(gpu()
@@ -107,7 +108,7 @@ class GpuApi : public ::testing::Test {
       wrong += memory[i] != static_cast<std::byte>(content_word(seed, i / 8) >> (8 * (i % 8)));
     return wrong;
   }
-  // Whether it is all ranks' content as numbers of 64 bits, added up.
+  // Whether the memory holds the sum, as 64-bit numbers, of all ranks' contents.
   static bool is_sum(const std::byte* memory, size_t bytes, int round, int number) {
     for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
       uint64_t sum = 0;
@@ -130,7 +131,8 @@ class GpuApi : public ::testing::Test {
   std::vector<void*> pinned_;
 };
 
-// Every combination of host and device memory on the two sides, to the partner and to oneself.
+// Every combination of host and device memory at the two ends, to the partner and to
+// the rank itself.
 TEST_F(GpuApi, MessagesOfEveryLengthBetweenEveryKindOfMemory) {
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{7}, size_t{4099}, size_t{1} << 20, (size_t{5} << 20) + 3}) {
     for (const bool from_device : {true, false}) {
@@ -169,7 +171,7 @@ TEST_F(GpuApi, MessagesOfEveryLengthBetweenEveryKindOfMemory) {
   }
 }
 
-// Columns of doubles, odd bytes, and blocks at any place, from the GPU's memory to the GPU's memory.
+// Columns of doubles, odd byte counts, and blocks in any order, from GPU memory to GPU memory.
 TEST_F(GpuApi, DatatypesWithGaps) {
   constexpr int kRows = 1000;
   const int lengths[] = {3, 1, 7}, places[] = {20, 0, 9};
@@ -197,7 +199,7 @@ TEST_F(GpuApi, DatatypesWithGaps) {
       ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue_, requests.count(), requests.data())));
       copy(found, in, kBytes);
       ASSERT_TRUE(ok(MPIX_Queue_wait(queue_)));
-      // What it should be, by the MPI.
+      // The expected result, computed by the MPI library.
       std::vector<std::byte> sent(kBytes), expected(kBytes, std::byte{0xdb}), packed(kBytes);
       fill(sent.data(), kBytes, seed_of(partner(), rank(), i));
       int end = 0, position = 0;
@@ -206,7 +208,7 @@ TEST_F(GpuApi, DatatypesWithGaps) {
       ASSERT_EQ(std::memcmp(found, expected.data(), kBytes), 0);
     }
     requests.free();
-    // The host's memory is not packed by a GPU's stream: nothing has been started then.
+    // A GPU stream cannot pack host memory; the start is refused as a whole.
     Requests of_host;
     of_host.send(source, 1, rank(), 4, MPI_COMM_WORLD, Mode::kSend, type);
     of_host.receive(in, 1, rank(), 4, MPI_COMM_WORLD, type);
@@ -218,7 +220,7 @@ TEST_F(GpuApi, DatatypesWithGaps) {
   }
 }
 
-// Nothing of the host between two replays; every payload is compared.
+// The host does nothing between two replays. Every payload is compared.
 TEST_F(GpuApi, AGraphIsReplayedAThousandTimes) {
   constexpr size_t kBytes = 4096;
   constexpr int kReplays = 1000, kRounds = 10;
@@ -257,7 +259,7 @@ TEST_F(GpuApi, AGraphIsReplayedAThousandTimes) {
   EXPECT_TRUE(fails(MPIX_Enqueue_start(queue_, requests.at(0)), MPI_ERR_REQUEST, {"graph"}));
 }
 
-// As an exchange, by enqueued starts; and as single requests in a graph, with nothing of the host between two replays.
+// As an exchange, by enqueued starts; and as single requests in a graph, replayed without the host.
 TEST_F(GpuApi, CollectivesAreEnqueuedAndReplayedByAGraph) {
   constexpr size_t kBytes = 512;
   constexpr int kReplays = 1000, kRounds = 10, kAtOnce = kReplays / kRounds;
@@ -343,19 +345,19 @@ TEST_F(GpuApi, ContributionsThatAGpuCannotCombineAreRefused) {
     EXPECT_TRUE(fails(MPIX_Match(&request, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, {why}));
     EXPECT_TRUE(ok(MPI_Request_free(&request)));
   };
-  if (ranks() > 1) {  // else nothing is combined
+  if (ranks() > 1) {  // a single rank combines nothing
     refused(memory, memory + 32, MPI_LONG_DOUBLE, "long double");
     refused(memory, host, MPI_DOUBLE, "the same GPU's memory, or both in the host's");
     refused(host, memory, MPI_DOUBLE, "the same GPU's memory, or both in the host's");
   }
 }
 
-TEST_F(GpuApi, WhatIsWrongIsSaid) {
+TEST_F(GpuApi, ErrorsAreReported) {
   MPIX_Queue another = MPIX_QUEUE_NULL;
   EXPECT_TRUE(fails(MPIX_Queue_init(&another, gpu().type(), &handle_), MPIX_ERR_BUSY));
   EXPECT_TRUE(fails(MPIX_Queue_init(&another, gpu().other_type(), &handle_), MPI_ERR_UNSUPPORTED_OPERATION));
   EXPECT_EQ(another, MPIX_QUEUE_NULL);
-  // More than the allocation has.
+  // A count beyond the end of the allocation.
   std::byte* const memory = device_memory(4096);
   Requests requests;
   requests.send(memory, 1 << 30, rank(), 6);
@@ -363,11 +365,11 @@ TEST_F(GpuApi, WhatIsWrongIsSaid) {
   EXPECT_NE(MPIX_Matchall(requests.count(), requests.data(), MPI_STATUSES_IGNORE), MPI_SUCCESS);
 }
 
-// A capture that starts a request and does not wait for it would start it again before it has completed. Its queue
-// cannot be freed; the process ends with it.
+// A capture that starts a request without a wait would, when replayed, start it again before it
+// completes. The queue cannot be freed after that; it lives until the process ends.
 TEST_F(GpuApi, AnUnfinishedCaptureIsRefused) {
   std::byte* const memory = device_memory(64);
-  // Never freed: half captured, they cannot be.
+  // Leaked: half-captured requests cannot be freed.
   Requests& requests = *new Requests;
   Requests others;
   requests.send(memory, 16, rank(), 8);
@@ -381,7 +383,7 @@ TEST_F(GpuApi, AnUnfinishedCaptureIsRefused) {
   ASSERT_TRUE(gpu().program().end_capture(handle_).ok());
   ASSERT_TRUE(gpu().program().begin_capture(handle_).ok());
   EXPECT_TRUE(fails(MPIX_Enqueue_startall(queue_, others.count(), others.data()), MPI_ERR_REQUEST, {"capture"}));
-  // The first capture's starts cannot be waited for in the second.
+  // The second capture cannot wait for the first capture's starts.
   EXPECT_TRUE(fails(MPIX_Enqueue_waitall(queue_, requests.count(), requests.data()), MPI_ERR_REQUEST, {"capture"}));
   (void)gpu().program().end_capture(handle_);
   EXPECT_TRUE(fails(MPIX_Queue_free(&queue_), MPIX_ERR_BUSY));

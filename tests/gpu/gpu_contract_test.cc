@@ -1,5 +1,6 @@
-// The contracts of streams and device memory over a real GPU, and what only one can tell. Built with --config=cuda or
-// --config=hip; the program can be carried to another machine. Without a GPU every row skips.
+// The contracts of streams and device memory on a real GPU, and tests that need one. Build with
+// --config=cuda or --config=hip; the program can be copied to another machine. Without a GPU
+// every test skips.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -35,14 +36,15 @@ using stream_contract::write64;
 // A backend, and a program's streams and memory on its devices.
 class Gpu {
  public:
-  // Null: no driver, or no device.
+  // Null if there is no driver or no device.
   static std::unique_ptr<Gpu> open(gpu::Sharing sharing = gpu::Sharing::kAlone) {
     Result<std::unique_ptr<gpu::Driver>> driver = gpu::open_driver();
     if (!driver.ok())
       return nullptr;
     return std::unique_ptr<Gpu>(new Gpu(std::move(driver.value()), sharing));
   }
-  // In this order: streams end before what they use, device memory goes while there is a driver.
+  // The order matters: streams end before their memory, and memory is freed while the
+  // driver exists.
   ~Gpu() {
     for (const auto& [device, stream] : streams_) {
       const gpu::Inside inside(*driver_, context(device));
@@ -131,7 +133,7 @@ struct GpuStreamLab final : stream_contract::StreamLab {
     while (!gpu->backend().memory().has_ended(copy).value())
       std::this_thread::yield();
   }
-  std::unique_ptr<Gpu> gpu;  // goes, and unregisters the words, before the words do
+  std::unique_ptr<Gpu> gpu;  // destroyed before the words, which it unregisters
 };
 
 struct GpuMemoryLab final : memory_contract::MemoryLab {
@@ -171,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 namespace {
 
-// ---- What only a GPU can tell
+// ---- Tests that need a real GPU
 
 class GpuTest : public ::testing::Test {
  protected:
@@ -199,10 +201,10 @@ class GpuTest : public ::testing::Test {
 
  private:
   alignas(4096) uint64_t words_[512] = {};
-  std::unique_ptr<Gpu> gpu_;  // goes before the words
+  std::unique_ptr<Gpu> gpu_;  // destroyed before the words
 };
 
-// All that a call may need to do for the first time, while a stream waits for whoever calls.
+// No call blocks behind a stream that waits for its caller, even a call that initializes something.
 TEST_F(GpuTest, NothingWaitsForAStreamThatWaits) {
   const std::unique_ptr<Stream> held = gpu().make_stream();
   ASSERT_TRUE(is_ok(held->enqueue(std::vector{wait64(words(), 1), add64(words() + 1, 1)})));
@@ -234,7 +236,7 @@ TEST_F(GpuTest, NothingWaitsForAStreamThatWaits) {
   memory().give_staging(host);
 }
 
-TEST_F(GpuTest, AGraphCountsOnForEver) {
+TEST_F(GpuTest, AReplayedGraphCountsCorrectly) {
   const std::unique_ptr<Stream> stream = gpu().make_stream();
   const StreamHandle handle = gpu().handle_of(*stream);
   uint64_t* const count = stream->take_count(0).value();
@@ -265,11 +267,11 @@ TEST_F(GpuTest, AGraphCountsOnForEver) {
 }  // namespace lanyard
 
 int main(int argc, char** argv) {
-  // Streams that share a hardware queue wait for each other, and these tests hold some of them up.
+  // Streams that share a hardware queue wait for each other, and these tests hold some streams.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   setenv("GPU_MAX_HW_QUEUES", "16", 0);
   ::testing::InitGoogleTest(&argc, argv);
-  // Keeps the devices' contexts alive between the tests.
+  // Keeps the devices' contexts alive between tests.
   const auto driver = lanyard::gpu::open_driver();
   if (!driver.ok())
     std::printf("No GPU: %s\n", driver.status().to_string().c_str());

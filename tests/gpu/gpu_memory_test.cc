@@ -1,5 +1,5 @@
-// GpuMemory over a driver on host threads: the contract of device memory, loans between two processes' worth in one,
-// and failures.
+// GpuMemory over a fake driver on host threads: the contract of device memory, loans between two
+// simulated processes, and failures.
 #include "gpu/device/gpu_memory.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using gpu::DeviceOptions;
 using gpu::GpuMemory;
 using gpu::ProcessName;
 
-// One driver, and the memory of a process; `other` is that of another one on the same host.
+// One driver and one process's memory; `other` simulates another process on the same host.
 struct FakeLab final : MemoryLab {
   explicit FakeLab(const FakeDriver::Options& options, const ProcessName& other_name = {.pid = 2},
                    const DeviceOptions& use = {.copy_linger = std::chrono::microseconds(200)})
@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Fake, DeviceMemoryContract,
                                            maker("KernelsOnly", {.has_memory_ops = false})),
                          memory_maker_name);
 
-TEST(GpuMemoryTest, LongCopiesWithTheHostAreTheEngines) {
+TEST(GpuMemoryTest, LongCopiesToAndFromTheHostUseTheCopyEngine) {
   FakeLab lab({});
   constexpr uint64_t kLong = gpu::CopyQueue::kShortestForEngine;
   std::byte* const a = lab.make_memory(kLong, 0);
@@ -69,11 +69,11 @@ TEST(GpuMemoryTest, LongCopiesWithTheHostAreTheEngines) {
   lab.own.give_staging(host);
 }
 
-// ---- Short copies by a kernel that stays
+// ---- Short copies by a kernel that keeps running
 
 constexpr DeviceOptions kServed{.copy_linger = std::chrono::seconds(100)};
 
-// Memory that the lab's own process has asked about.
+// Memory that the lab's own process has queried.
 std::byte* known_memory(FakeLab& lab, uint64_t bytes) {
   std::byte* const memory = lab.make_memory(bytes, 0);
   EXPECT_EQ(lab.own.device_of(memory, bytes).value(), 0);
@@ -91,13 +91,13 @@ TEST(GpuMemoryTest, ShortCopiesShareALaunch) {
     ASSERT_TRUE(is_ok(copy(lab.own, a, b, 1000)));
     ASSERT_TRUE(holds(lab.driver.at(a), 1000, static_cast<uint64_t>(i))) << "copy " << i;
   }
-  // It ends now and then by itself.
+  // The kernel ends by itself now and then.
   EXPECT_LT(lab.driver.submissions("serve") - launches, 250u);
-  EXPECT_EQ(lab.driver.submissions("copy"), 1u) << "the first launch, when the device was opened";
+  EXPECT_EQ(lab.driver.submissions("copy"), 1u) << "the only one expected is the first, which opens the device";
 }
 
-// The driver has nothing but errors for a kernel that reaches for what was mapped after its launch.
-TEST(GpuMemoryTest, WhatIsNewIsALaterLaunchsToCopy) {
+// A running kernel cannot reach memory mapped after its launch; the driver would fail.
+TEST(GpuMemoryTest, NewMemoryIsCopiedByALaterLaunch) {
   FakeLab lab({.devices = 2}, {.pid = 2}, kServed);
   std::byte* const a = known_memory(lab, 1000);
   for (uint64_t round = 1; round <= 100; ++round) {
@@ -105,7 +105,7 @@ TEST(GpuMemoryTest, WhatIsNewIsALaterLaunchsToCopy) {
     fill(lab.driver.at(fresh), 1000, round);
     ASSERT_TRUE(is_ok(copy(lab.own, a, fresh, 1000)));
     ASSERT_TRUE(holds(lab.driver.at(a), 1000, round));
-    std::byte* const stranger = lab.make_memory(1000, 1);  // that nobody asks about
+    std::byte* const stranger = lab.make_memory(1000, 1);  // never queried
     ASSERT_TRUE(is_ok(copy(lab.own, stranger, a, 1000)));
     ASSERT_TRUE(holds(lab.driver.at(stranger), 1000, round));
     const Result<std::byte*> staging = lab.own.take_staging(round * 4096);
@@ -120,10 +120,10 @@ TEST(GpuMemoryTest, WhatIsNewIsALaterLaunchsToCopy) {
   }
 }
 
-TEST(GpuMemoryTest, AsManyShortCopiesAsTheRingHoldsAreUnderWay) {
+TEST(GpuMemoryTest, TheRingBoundsTheShortCopiesInFlight) {
   FakeLab lab({}, {.pid = 2}, kServed);
   constexpr size_t kBytes = 64;
-  constexpr size_t kCopies = 5 * gpu::CopyServer::kMostUnderWay;  // some laps of the ring
+  constexpr size_t kCopies = 5 * gpu::CopyServer::kMostUnderWay;  // several rounds of the ring
   std::byte* const a = known_memory(lab, kCopies * kBytes);
   std::byte* const b = known_memory(lab, kCopies * kBytes);
   fill(lab.driver.at(b), kCopies * kBytes, 7);
@@ -147,7 +147,7 @@ TEST(GpuMemoryTest, AsManyShortCopiesAsTheRingHoldsAreUnderWay) {
       EXPECT_EQ(status.code(), Code::kAgain);
       EXPECT_LE(copies.size() - before, gpu::CopyServer::kMostUnderWay);
       EXPECT_GE(copies.size() - before, gpu::CopyServer::kMostUnderWay - 1);
-      known_memory(lab, 8);  // with a full ring there is room for a command to end
+      known_memory(lab, 8);  // a full ring still accepts the command to end
     }
     lab.driver.hold_server(false);
     ASSERT_TRUE(is_ok(finish(lab.own, copies.back())));
@@ -157,7 +157,7 @@ TEST(GpuMemoryTest, AsManyShortCopiesAsTheRingHoldsAreUnderWay) {
   EXPECT_TRUE(holds(lab.driver.at(a), kCopies * kBytes, 7));
 }
 
-TEST(GpuMemoryTest, AfterAPauseShortCopiesAreLaunchedAnew) {
+TEST(GpuMemoryTest, ShortCopiesAfterAPauseLaunchAgain) {
   FakeLab lab({}, {.pid = 2}, {.copy_linger = std::chrono::nanoseconds(1)});
   std::byte* const a = lab.make_memory(1000, 0);
   std::byte* const b = lab.make_memory(1000, 0);
@@ -169,7 +169,7 @@ TEST(GpuMemoryTest, AfterAPauseShortCopiesAreLaunchedAnew) {
   EXPECT_GT(lab.driver.submissions("serve"), 2u);
 }
 
-TEST(GpuMemoryTest, LongCopiesAndThoseOfASharedDeviceAreAKernelEach) {
+TEST(GpuMemoryTest, LongCopiesAndCopiesOnASharedDeviceUseOneKernelEach) {
   FakeLab lab({}, {.pid = 2}, kServed);
   constexpr uint64_t kBytes = gpu::CopyQueue::kLongestServed;
   std::byte* const a = lab.make_memory(kBytes + 1, 0);
@@ -189,7 +189,7 @@ TEST(GpuMemoryTest, LongCopiesAndThoseOfASharedDeviceAreAKernelEach) {
   EXPECT_EQ(shared.driver.submissions("copy"), before + 1);
 }
 
-TEST(GpuMemoryTest, AShortCopyThatIsUnderWayWhenTheDeviceIsLostFails) {
+TEST(GpuMemoryTest, AShortCopyInFlightFailsWhenTheDeviceIsLost) {
   FakeLab lab({}, {.pid = 2}, kServed);
   std::byte* const a = known_memory(lab, 1000);
   ASSERT_TRUE(is_ok(copy(lab.own, a, a + 500, 500)));
@@ -202,7 +202,7 @@ TEST(GpuMemoryTest, AShortCopyThatIsUnderWayWhenTheDeviceIsLostFails) {
 
 // ---- Loans
 
-TEST(GpuMemoryTest, AnotherProcessReachesWhatIsLent) {
+TEST(GpuMemoryTest, AnotherProcessReachesLentMemory) {
   FakeLab lab({.devices = 2});
   constexpr uint64_t kBytes = 10'000;
   std::byte* const lent = lab.make_memory(kBytes, 1);
@@ -222,7 +222,7 @@ TEST(GpuMemoryTest, AnotherProcessReachesWhatIsLent) {
   EXPECT_EQ(lab.other.start_copy(host, borrowed.value(), 3001).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(lab.other.lend(borrowed.value(), 10).status().code(), Code::kUnsupported);
 
-  // To and from memory of this process's, on whichever device.
+  // To and from memory of this process, on either device.
   for (const int device : {0, 1}) {
     std::byte* const near = lab.make_memory(kBytes, device);
     ASSERT_TRUE(is_ok(copy(lab.other, near, borrowed.value(), 3000)));
@@ -232,7 +232,7 @@ TEST(GpuMemoryTest, AnotherProcessReachesWhatIsLent) {
     EXPECT_TRUE(holds(lab.driver.at(lent) + 1000, 3000, 6));
   }
 
-  // One mapping for an allocation.
+  // Loans of one allocation share a mapping.
   const Result<std::byte*> more = lab.other.borrow(second.value(), DeviceMemory::kHost);
   ASSERT_TRUE(is_ok(more.status()));
   EXPECT_EQ(more.value(), borrowed.value() + 1000);
@@ -245,8 +245,8 @@ TEST(GpuMemoryTest, AnotherProcessReachesWhatIsLent) {
   lab.other.give_staging(host);
 }
 
-// A mapping is one device's: what another one copies needs its own.
-TEST(GpuMemoryTest, WhatIsLentIsMappedForEachDeviceThatAsks) {
+// A mapping is valid for one device only; each further device needs its own.
+TEST(GpuMemoryTest, LentMemoryIsMappedOncePerBorrowingDevice) {
   FakeLab lab({.devices = 2});
   std::byte* const lent = lab.make_memory(1000, 0);
   fill(lab.driver.at(lent), 1000, 5);
@@ -264,14 +264,14 @@ TEST(GpuMemoryTest, WhatIsLentIsMappedForEachDeviceThatAsks) {
   EXPECT_EQ(lab.driver.mapped_loans(), 0u);
 }
 
-// A loan comes from another process, which may have written there what it likes.
+// A loan comes from another process and may hold any bytes.
 TEST(GpuMemoryTest, LoansLieWithinTheLendersAllocation) {
   FakeLab lab({});
   constexpr uint64_t kBytes = 10'000;
   const DeviceMemory::Loan loan = lab.own.lend(lab.make_memory(kBytes, 0) + 1000, 3000).value();
   EXPECT_EQ(lab.other.lent_bytes(loan), 3000u);
   EXPECT_EQ(lab.other.lent_bytes({}), 0u);
-  // Where the length and the offset stand.
+  // Changes the words that hold `old`: the length or the offset.
   const auto with = [&](uint64_t old, uint64_t changed) {
     DeviceMemory::Loan forged = loan;
     for (size_t at = 0; at + sizeof old <= forged.bytes.size(); at += sizeof old) {
@@ -305,7 +305,7 @@ TEST(GpuMemoryTest, LoansThatCannotBeReachedSayWhy) {
   EXPECT_NE(refusal({}, far).find("another host"), std::string::npos);
   EXPECT_NE(refusal({.devices = 2, .peers = false}, {.pid = 2}).find("cannot reach"), std::string::npos);
 
-  // A device that the borrower does not see.
+  // The borrower does not see this device.
   FakeLab lender({.devices = 2});
   const Result<DeviceMemory::Loan> loan = lender.own.lend(lender.make_memory(100, 1), 100);
   FakeLab borrower({});
@@ -333,7 +333,7 @@ TEST(GpuMemoryTest, ALostDeviceEndsCopiesWithAnError) {
   lab.own.give_staging(host);
 }
 
-TEST(GpuMemoryTest, ACopyThatIsUnderWayWhenTheDeviceIsLostFails) {
+TEST(GpuMemoryTest, ACopyInFlightFailsWhenTheDeviceIsLost) {
   FakeLab lab({});
   constexpr uint64_t kBytes = uint64_t{64} << 20;
   std::byte* const a = lab.make_memory(kBytes, 0);
@@ -360,8 +360,8 @@ TEST(GpuMemoryTest, TheQueueOfCopiesIsBounded) {
   EXPECT_TRUE(is_ok(copy(lab.own, other, device, 1)));
 }
 
-// Memory that was freed is other memory the next time, wherever it began.
-TEST(GpuMemoryTest, WhatLiesInTheMiddleOfWhatWasFreedIsAskedAnew) {
+// An address inside freed memory may belong to other memory later.
+TEST(GpuMemoryTest, AddressesInsideFreedMemoryAreLookedUpAgain) {
   constexpr uint64_t kBytes = uint64_t{64} << 10;
   FakeLab lab({});
   std::byte* const device = known_memory(lab, kBytes);
@@ -371,19 +371,19 @@ TEST(GpuMemoryTest, WhatLiesInTheMiddleOfWhatWasFreedIsAskedAnew) {
   void* const middle = device + kBytes / 2;
   void* const host =
       mmap(middle, kBytes / 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  ASSERT_EQ(host, middle) << "nobody else maps memory here";
+  ASSERT_EQ(host, middle) << "another mapping took the freed address";
   EXPECT_EQ(lab.own.device_of(host, 1000).value(), DeviceMemory::kHost);
   EXPECT_EQ(lab.own.start_copy(target, host, 1000).status().code(), Code::kInvalidArgument) << "pageable memory";
-  EXPECT_TRUE(is_ok(copy(lab.own, target, target + 1000, 1000))) << "and the device is not lost";
+  EXPECT_TRUE(is_ok(copy(lab.own, target, target + 1000, 1000))) << "the refused copy lost the device";
   munmap(host, kBytes / 4);
 }
 
-TEST(StagingTest, WhatWasGivenBackIsNotFound) {
+TEST(StagingTest, ReturnedMemoryIsNotFound) {
   FakeDriver driver;
   gpu::Staging staging(driver);
   std::byte* const memory = staging.take(10'000, 0).value();
   EXPECT_TRUE(staging.find(memory + 9'000, 1'000).has_value());
-  EXPECT_FALSE(staging.find(memory, 16'385).has_value()) << "more than there is";
+  EXPECT_FALSE(staging.find(memory, 16'385).has_value()) << "longer than the staging memory";
   staging.give(memory);
   EXPECT_FALSE(staging.find(memory, 1).has_value());
   ASSERT_EQ(staging.take(10'000, 0).value(), memory);

@@ -1,5 +1,6 @@
-// GpuProgram: what a program with CUDA or HIP does beside Lanyard, by the vendor's library: host functions in streams,
-// and graphs. Found at run time, so that the tests run, and say why they skip, where there is no such library.
+// GpuProgram: calls of the CUDA or HIP library that a user's program makes beside Lanyard:
+// host functions in streams, and graphs. It loads the library at run time, so that tests can
+// skip without one.
 #ifndef LANYARD_TESTS_GPU_PROGRAM_H_
 #define LANYARD_TESTS_GPU_PROGRAM_H_
 
@@ -17,11 +18,12 @@ namespace lanyard {
 
 class GpuProgram {
  public:
-  // For the driver's vendor. The driver outlives it; its calls want a context of the driver's to be current.
+  // `kind` is the driver's vendor. The driver must outlive this object, and its context must be
+  // current in each call.
   explicit GpuProgram(const std::string& kind) : hip_(kind == "hip") {
     const char* const library = hip_ ? "libamdhip64.so" : "libcuda.so.1";
     void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    LANYARD_CHECK(handle != nullptr, "the driver has loaded it before");
+    LANYARD_CHECK(handle != nullptr, "cannot load the GPU library that the driver has loaded");
     find(handle, hip_ ? "hipLaunchHostFunc" : "cuLaunchHostFunc", call_host_);
     find(handle, hip_ ? "hipStreamBeginCapture" : "cuStreamBeginCapture_v2", begin_capture_);
     find(handle, hip_ ? "hipStreamEndCapture" : "cuStreamEndCapture", end_capture_);
@@ -35,23 +37,23 @@ class GpuProgram {
       const std::unique_ptr<std::function<void()>> mine(static_cast<std::function<void()>*>(argument));
       (*mine)();
     };
-    const Status status = status_of(call_host_(stream, run, owned.get()), "launch of a host function");
+    const Status status = status_of(call_host_(stream, run, owned.get()), "launching a host function");
     if (status.ok())
       static_cast<void>(owned.release());
     return status;
   }
 
-  Status begin_capture(gpu::StreamHandle stream) { return status_of(begin_capture_(stream, 0), "begin of a capture"); }
-  // A graph that can be replayed, for good.
+  Status begin_capture(gpu::StreamHandle stream) { return status_of(begin_capture_(stream, 0), "beginning a capture"); }
+  // Returns a graph that can be replayed. It is never freed.
   Result<void*> end_capture(gpu::StreamHandle stream) {
     void* graph = nullptr;
     void* executable = nullptr;
-    LANYARD_RETURN_IF_ERROR(status_of(end_capture_(stream, &graph), "end of a capture"));
-    LANYARD_RETURN_IF_ERROR(status_of(instantiate_(&executable, graph, 0), "instantiation of a graph"));
+    LANYARD_RETURN_IF_ERROR(status_of(end_capture_(stream, &graph), "ending a capture"));
+    LANYARD_RETURN_IF_ERROR(status_of(instantiate_(&executable, graph, 0), "instantiating a graph"));
     return executable;
   }
   Status replay(void* graph, gpu::StreamHandle stream) {
-    return status_of(launch_graph_(graph, stream), "launch of a graph");
+    return status_of(launch_graph_(graph, stream), "launching a graph");
   }
 
  private:

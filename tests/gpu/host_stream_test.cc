@@ -1,4 +1,4 @@
-// HostStream: the stream contract, and what host_stream.h promises beyond it (H1 to H4).
+// HostStream: the stream contract, and rules H1 to H4 of host_stream.h.
 #include "gpu/host/host_stream.h"
 
 #include <gtest/gtest.h>
@@ -45,13 +45,13 @@ INSTANTIATE_TEST_SUITE_P(Host, StreamContract,
                          ::testing::Values(StreamMaker{"Host", [] { return std::make_unique<HostLab>(); }, 10'000}),
                          maker_name);
 
-// ---- Helpers of the tests
+// ---- Helpers
 
 Status enqueue(HostStream& stream, std::initializer_list<StreamOp> ops) {
   return stream.enqueue({ops.begin(), ops.size()});
 }
 
-// Waits for what other threads do, without a call into any stream.
+// Waits until pred() holds, without a call into any stream; false after kBound.
 template <typename Predicate>
 [[nodiscard]] bool happens_without_us(Predicate pred) {
   const auto deadline = std::chrono::steady_clock::now() + kBound;
@@ -63,7 +63,7 @@ template <typename Predicate>
   return true;
 }
 
-// Which threads ran kernels.
+// Records the threads that ran kernels.
 struct Runners {
   static void note(void* self) { static_cast<Runners*>(self)->ids.insert(std::this_thread::get_id()); }
   std::set<std::thread::id> ids;
@@ -71,7 +71,7 @@ struct Runners {
 
 void nothing(void*) {}
 
-// Adds one to a word a call, so many times, then has nothing more to do.
+// Adds 1 to a word per call, `times` times; after that it has nothing to do.
 struct WordHelper final : Helper {
   WordHelper(uint64_t* word, uint64_t times) : word(word), left(times) {}
   bool help() override {
@@ -95,7 +95,7 @@ struct WordHelper final : Helper {
   std::atomic<uint64_t> sleeps{0};
 };
 
-// Adds one to a word every fifth call, and tells. Counts when its maker would sleep.
+// Adds 1 to a word every fifth call. Counts how often the thread that made it would sleep.
 struct SlowHelper final : Helper {
   explicit SlowHelper(uint64_t* word) : word(word) {}
   bool help() override {
@@ -128,7 +128,7 @@ double cpu_ms() {
   return ms(usage.ru_utime) + ms(usage.ru_stime);
 }
 
-// ---- Who runs it
+// ---- Threads that run the stream
 
 TEST(HostStreamTest, RunsByItselfWhenNobodyPolls) {
   HostStream stream;
@@ -144,7 +144,7 @@ TEST(HostStreamTest, RunsByItselfWhenNobodyPolls) {
 TEST(HostStreamTest, H3RunsInlineOnTheThreadThatAttends) {
   HostStream stream;
   Runners runners;
-  ASSERT_TRUE(is_ok(stream.launch(nothing, nullptr)));  // the stream's own thread is there from now on
+  ASSERT_TRUE(is_ok(stream.launch(nothing, nullptr)));  // starts the stream's own thread
   for (int round = 0; round < 200; ++round) {
     const Attendance attendance(stream);
     for (int i = 0; i < 100; ++i)
@@ -154,7 +154,7 @@ TEST(HostStreamTest, H3RunsInlineOnTheThreadThatAttends) {
   EXPECT_EQ(runners.ids, std::set{std::this_thread::get_id()});
 }
 
-TEST(HostStreamTest, H3TheStreamsOwnThreadStopsWhenSomebodyAttends) {
+TEST(HostStreamTest, H3TheStreamsOwnThreadStopsWhenAThreadAttends) {
   struct Gate {
     std::atomic<bool> reached{false}, open{false};
     static void pass(void* self) {
@@ -170,7 +170,7 @@ TEST(HostStreamTest, H3TheStreamsOwnThreadStopsWhenSomebodyAttends) {
     Gate gate;
     ASSERT_TRUE(is_ok(stream.launch(Gate::pass, &gate)));
     ASSERT_TRUE(happens_without_us([&] { return gate.reached.load(); }));
-    // It is in the middle of its work, and would find this next.
+    // The stream's thread is inside this kernel and would run the next ones.
     const Attendance attendance(stream);
     for (int i = 0; i < 10; ++i)
       ASSERT_TRUE(is_ok(stream.launch(Runners::note, &runners)));
@@ -186,14 +186,14 @@ TEST(HostStreamTest, WorkLeftBehindIsRunByTheStreamsOwnThread) {
   {
     const Attendance attendance(stream);
     ASSERT_TRUE(is_ok(enqueue(stream, {write64(&word, 1)})));
-    // Attended and quiet for long, so asleep, though not empty.
+    // Attended and quiet for long: the stream's thread sleeps although there is work.
     ASSERT_TRUE(happens_without_us([&] { return stream.asleep(); }));
     EXPECT_EQ(load(&word), 0u);
   }
   EXPECT_TRUE(happens_without_us([&] { return load(&word) == 1; }));
 }
 
-TEST(HostStreamTest, PollAsksTheHelperAndGoesOnInline) {
+TEST(HostStreamTest, PollCallsTheHelperAndRunsInline) {
   uint64_t word = 0;
   WordHelper helper(&word, 5);
   HostStream stream;
@@ -207,7 +207,7 @@ TEST(HostStreamTest, PollAsksTheHelperAndGoesOnInline) {
   EXPECT_EQ(helper.sleeps.load(), 0u);
 }
 
-TEST(HostStreamTest, TheStreamsOwnThreadAsksTheHelper) {
+TEST(HostStreamTest, TheStreamsOwnThreadCallsTheHelper) {
   uint64_t word = 0;
   WordHelper helper(&word, 100);
   HostStream stream;
@@ -221,7 +221,7 @@ TEST(HostStreamTest, TheStreamsOwnThreadAsksTheHelper) {
 }
 
 // A message of 1 MiB takes longer than the 50 us that a caller spins for.
-TEST(HostStreamTest, WhoSynchronizesDoesNotSleepWhileTheHelperGetsOn) {
+TEST(HostStreamTest, SynchronizeDoesNotSleepWhileTheHelperProgresses) {
   uint64_t word = 0;
   HostStream stream;
   SlowHelper helper(&word);
@@ -232,7 +232,7 @@ TEST(HostStreamTest, WhoSynchronizesDoesNotSleepWhileTheHelperGetsOn) {
   stream.set_helper(nullptr);
 }
 
-TEST(HostStreamTest, AHelperThatWasTakenBackIsNotUsedAnyMore) {
+TEST(HostStreamTest, ARemovedHelperIsNotCalled) {
   HostStream stream;
   uint64_t gate = 0, unused = 0;
   ASSERT_TRUE(is_ok(enqueue(stream, {wait64(&gate, 1)})));
@@ -247,7 +247,7 @@ TEST(HostStreamTest, AHelperThatWasTakenBackIsNotUsedAnyMore) {
     if (round % 8 == 0)
       std::this_thread::sleep_for(200us);
     stream.set_helper(nullptr);
-    helper.reset();  // the sanitizers see who is still inside
+    helper.reset();  // sanitizers report a thread that still uses it
   }
   stop.store(true);
   poller.join();
@@ -255,7 +255,7 @@ TEST(HostStreamTest, AHelperThatWasTakenBackIsNotUsedAnyMore) {
   EXPECT_TRUE(is_ok(stream.synchronize()));
 }
 
-// ---- What kernels may do
+// ---- Calls from kernels
 
 TEST(HostStreamTest, AKernelMayEnqueueOnItsOwnStreamAndMakeItGrow) {
   struct Chain {
@@ -267,7 +267,7 @@ TEST(HostStreamTest, AKernelMayEnqueueOnItsOwnStreamAndMakeItGrow) {
         return;
       for (int i = 0; i < 3; ++i)
         EXPECT_TRUE(is_ok(chain.stream.launch(nothing, nullptr)));
-      EXPECT_FALSE(chain.stream.poll());  // it is running itself
+      EXPECT_FALSE(chain.stream.poll());  // false: this kernel still runs
       EXPECT_TRUE(is_ok(chain.stream.launch(run, self)));
     }
   } chain;
@@ -286,7 +286,7 @@ TEST(HostStreamTest, ANullKernelIsRefused) {
 
 // ---- The queue
 
-TEST(HostStreamTest, AFullStreamSaysAgainAndTakesMoreLater) {
+TEST(HostStreamTest, AFullStreamReturnsAgainAndAcceptsMoreLater) {
   for (const size_t max_items : {1, 5, 64, 100, 1000}) {
     HostStream stream(HostStream::Options{.max_items = max_items});
     uint64_t gate = 0, count = 0;
@@ -353,12 +353,12 @@ TEST(HostStreamTest, ABatchStaysTogetherAmongProducers) {
     EXPECT_EQ(std::count(&log[i], &log[i] + 4, log[i]), 4) << "batch " << i / 4;
 }
 
-// ---- Synchronising and stall reports
+// ---- Synchronizing and stall reports
 
 TEST(HostStreamTest, SynchronizeStopsAtItsDeadlineAndMayBeRepeated) {
   HostStream stream;
   uint64_t gate = 0;
-  ASSERT_TRUE(is_ok(stream.synchronize(HostStream::Clock::now())));  // nothing to wait for
+  ASSERT_TRUE(is_ok(stream.synchronize(HostStream::Clock::now())));  // returns at once: the stream is empty
   ASSERT_TRUE(is_ok(enqueue(stream, {wait64(&gate, 1)})));
   EXPECT_EQ(stream.synchronize(HostStream::Clock::now()).code(), Code::kTimedOut);
   EXPECT_EQ(stream.synchronize(HostStream::Clock::now() + 5ms).code(), Code::kTimedOut);
@@ -406,12 +406,12 @@ TEST(HostStreamTest, NothingRunsAfterAHalt) {
   std::atomic_ref(gate).store(1);
   EXPECT_FALSE(stream.poll());
   EXPECT_EQ(stream.synchronize().code(), Code::kInvalidState);
-  std::this_thread::sleep_for(2ms);  // the stream's own thread, if it wanted to
+  std::this_thread::sleep_for(2ms);  // time for the stream's own thread to run it
   EXPECT_EQ(stream.executed(), 0u);
   EXPECT_EQ(std::atomic_ref(after).load(), 0u);
 }
 
-TEST(HostStreamTest, TheDestructorEndsEveryKindOfRest) {
+TEST(HostStreamTest, TheDestructorWakesEverySleepState) {
   uint64_t gate = 0;
   { HostStream never_used; }
   for (const auto pause : {0us, 100us, 5000us}) {
@@ -447,7 +447,7 @@ TEST(HostStreamTest, H1NoAllocationOnceWarm) {
   };
   uint64_t before = allocation_count();
   load_and_run(1);
-  EXPECT_GT(allocation_count(), before);  // the counter counts: the queue has grown
+  EXPECT_GT(allocation_count(), before);  // proves that allocations are counted: the queue has grown
   before = allocation_count();
   for (uint64_t round = 2; round < 20; ++round)
     load_and_run(round);
@@ -469,15 +469,15 @@ TEST(HostStreamTest, H1NoSystemCallOnceWarm) {
   {
     const Attendance attendance(stream);
     for (int i = 0; i < 100; ++i)
-      enqueue_all();  // starts the thread, makes the queue grow
+      enqueue_all();  // starts the thread and grows the queue
     ASSERT_TRUE(is_ok(stream.synchronize()));
   }
   ASSERT_TRUE(SyscallCounter::run([&](SyscallCounter& counter) {
-    // The counter counts.
+    // Proves that system calls are counted.
     const std::vector<long> yields = counter.during([] { sched_yield(); });
     EXPECT_EQ(yields, std::vector<long>{SYS_sched_yield});
 
-    // Attended: the stream's thread need not be woken, be it awake or asleep.
+    // Attended: no call wakes the stream's thread, whether it is awake or asleep.
     {
       const Attendance attendance(stream);
       std::vector<long> calls = counter.during([&] {
@@ -494,7 +494,7 @@ TEST(HostStreamTest, H1NoSystemCallOnceWarm) {
       EXPECT_TRUE(stream.poll());
     }
 
-    // Not attended: awake as long as there is work (H2).
+    // Not attended: the thread stays awake while there is work (H2).
     ASSERT_TRUE(is_ok(enqueue(stream, {wait64(&gate, 1)})));
     const std::vector<long> calls = counter.during([&] {
       for (int round = 0; round < 99; ++round)
@@ -504,7 +504,7 @@ TEST(HostStreamTest, H1NoSystemCallOnceWarm) {
     store(&gate, 1);
     EXPECT_TRUE(is_ok(stream.synchronize()));
 
-    // Asleep and not attended: one call wakes it.
+    // Asleep and not attended: one call wakes the thread.
     ASSERT_TRUE(happens_without_us([&] { return stream.asleep(); }));
     const std::vector<long> wake = counter.during([&] { EXPECT_TRUE(stream.launch(nothing, nullptr).ok()); });
     EXPECT_EQ(wake, std::vector<long>{SYS_futex});
@@ -512,7 +512,8 @@ TEST(HostStreamTest, H1NoSystemCallOnceWarm) {
   }));
 }
 
-// The race that H2 is about: work comes, or the last attendant leaves some, while the thread goes to sleep.
+// H2's race: work arrives, or the last attending thread leaves work, while the stream's
+// thread falls asleep.
 TEST(HostStreamTest, H2NothingIsLostWhenSleepBegins) {
   HostStream stream(HostStream::Options{.quiet_before_deep_sleep = 0ns});
   uint64_t count = 0;

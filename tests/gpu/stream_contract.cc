@@ -31,7 +31,7 @@ TEST_P(StreamContract, OperationsRunInTheOrderOfEnqueuing) {
     EXPECT_EQ(seen[i - 1], 8 * i);
 }
 
-// More than one kernel of a device's takes; of two writes to one word the later one is the last.
+// More writes than one kernel takes. Of two writes to one word the later one wins.
 TEST_P(StreamContract, AllWritesOfABatchAreMade) {
   constexpr uint64_t kWords = 40;
   uint64_t* const word = words(kWords);
@@ -97,7 +97,7 @@ TEST_P(StreamContract, AWaitHoldsUntilTheWordIsReached) {
   for (uint64_t value = 0; value < 3; ++value) {
     store(word, value);
     settle(stream());
-    EXPECT_EQ(load(done), 1u) << "passed at " << value;
+    EXPECT_EQ(load(done), 1u) << "the wait passed at value " << value;
   }
   store(word, 3);
   ASSERT_TRUE(runs_empty());
@@ -108,7 +108,7 @@ TEST_P(StreamContract, AWaitPassesWhenTheWordJumpsBeyondIt) {
   uint64_t* const word = words();
   uint64_t* const done = words();
   enqueue({wait64(word, 2), wait64(word, uint64_t{1} << 33), write64(done, 1)});
-  store(word, (uint64_t{1} << 33) - 1);  // all its low bits are above those of the second threshold
+  store(word, (uint64_t{1} << 33) - 1);  // its low bits exceed those of the second threshold
   settle(stream());
   EXPECT_EQ(load(done), 0u);
   store(word, uint64_t{1} << 62);
@@ -116,11 +116,11 @@ TEST_P(StreamContract, AWaitPassesWhenTheWordJumpsBeyondIt) {
   EXPECT_EQ(load(done), 1u);
 }
 
-TEST_P(StreamContract, WhatWasWrittenBeforeTheFlagIsSeenAfterTheWait) {
+TEST_P(StreamContract, WritesBeforeTheFlagAreVisibleAfterTheWait) {
   constexpr uint64_t kRounds = 500;
   uint64_t* const flag = words();
   uint64_t* const consumed = words();
-  uint64_t payload[16] = {};  // plain memory: the thread sanitizer proves the order too
+  uint64_t payload[16] = {};  // plain memory: the thread sanitizer checks the order too
   uint64_t wrong = 0;
   std::thread producer([&] {
     for (uint64_t round = 1; round <= kRounds; ++round) {
@@ -143,10 +143,10 @@ TEST_P(StreamContract, WhatWasWrittenBeforeTheFlagIsSeenAfterTheWait) {
   EXPECT_EQ(wrong, 0u);
 }
 
-TEST_P(StreamContract, AWaitThatCountsOnWantsOneMoreEachTime) {
+TEST_P(StreamContract, ACountingWaitNeedsOneMoreEachTime) {
   Result<uint64_t*> count = stream().take_count(10);
   if (count.status().code() == Code::kUnsupported)
-    GTEST_SKIP() << "keeps no counts";
+    GTEST_SKIP() << "this stream has no counts";
   ASSERT_TRUE(is_ok(count.status()));
   uint64_t* const word = words(2);
   uint64_t* const passed = word + 1;
@@ -165,10 +165,10 @@ TEST_P(StreamContract, AWaitThatCountsOnWantsOneMoreEachTime) {
   stream().give_count(count.value());
 }
 
-TEST_P(StreamContract, AWriteThatCountsOnWritesOneMoreEachTime) {
+TEST_P(StreamContract, ACountingWriteWritesOneMoreEachTime) {
   Result<uint64_t*> counts[] = {stream().take_count(10), stream().take_count(0)};
   if (counts[0].status().code() == Code::kUnsupported)
-    GTEST_SKIP() << "keeps no counts";
+    GTEST_SKIP() << "this stream has no counts";
   uint64_t* const word = words(4);
   StreamOp next[2];
   for (int i = 0; i < 2; ++i) {
@@ -176,7 +176,7 @@ TEST_P(StreamContract, AWriteThatCountsOnWritesOneMoreEachTime) {
     next[i] = {.kind = Kind::kWriteNext64, .word = word + i, .value = 1 + 2 * static_cast<uint64_t>(i)};
     next[i].count = counts[i].value();
   }
-  // Apart, together, and twice in one batch.
+  // In two batches, in one batch, and twice in one batch.
   enqueue({next[0]});
   enqueue({next[1]});
   enqueue({next[0], next[1]});
@@ -201,7 +201,7 @@ TEST_P(StreamContract, AWriteThatCountsOnWritesOneMoreEachTime) {
 
 // ---- Writes, adds and calls (S2)
 
-TEST_P(StreamContract, WhatKernelsWroteIsSeenAfterTheFlag) {
+TEST_P(StreamContract, WritesOfKernelsAreVisibleAfterTheFlag) {
   constexpr uint64_t kRounds = 500;
   uint64_t* const flag = words();
   uint64_t* const consumed = words();
@@ -245,7 +245,7 @@ TEST_P(StreamContract, AddsOfTwoStreamsAndTheHostAreAllCounted) {
   EXPECT_EQ(load(sum), kAdds * (1'000'001 + host_amount));
 }
 
-TEST_P(StreamContract, TwoStreamsHandATokenToAndFro) {
+TEST_P(StreamContract, TwoStreamsPassATokenBackAndForth) {
   constexpr uint64_t kRounds = 300;
   uint64_t* const ping = words();
   uint64_t* const pong = words();
@@ -278,7 +278,7 @@ inline gpu::Shape run_at(int64_t offset, uint64_t length) {
   return run;
 }
 
-// Columns of 4, 8 and 16 bytes, rows of 7, planes, blocks at any place, before the beginning too.
+// Columns of 4, 8 and 16 bytes, rows of 7, planes, and blocks in any order, also before the origin.
 inline std::vector<gpu::Shape> some_shapes() {
   std::vector<gpu::Shape> blocks;
   for (const auto& [offset, length] : {std::pair(40, 3), {-17, 5}, {0, 1}, {100, 32}, {60, 12}, {90, 2}})
@@ -295,7 +295,7 @@ inline std::vector<gpu::Shape> some_shapes() {
           repeat(sequence(even), 20, 256)};
 }
 
-TEST_P(StreamContract, PacksWhatTheLayoutNamesAndUnpacksNothingElse) {
+TEST_P(StreamContract, PacksAndUnpacksExactlyTheLayout) {
   for (const gpu::Shape& shape : some_shapes()) {
     const auto layout = std::make_shared<const gpu::Layout>(shape);
     constexpr size_t kAround = 128;
@@ -312,7 +312,7 @@ TEST_P(StreamContract, PacksWhatTheLayoutNamesAndUnpacksNothingElse) {
     layout->pack(content.data() + origin, packed.data(), packed.size());
     EXPECT_EQ(lab().get(packing->packed.get(), packed.size()), packed);
     EXPECT_EQ(lab().get(memory, bytes), content);
-    // A part of it, back.
+    // Unpack a part.
     for (const size_t part : {packed.size(), packed.size() - 1, packed.size() / 2, size_t{0}}) {
       packed = some_bytes(packed.size(), static_cast<uint32_t>(part));
       lab().put(packing->packed.get(), packed);
@@ -324,7 +324,7 @@ TEST_P(StreamContract, PacksWhatTheLayoutNamesAndUnpacksNothingElse) {
   }
 }
 
-TEST_P(StreamContract, PacksWhenTheStreamComesToIt) {
+TEST_P(StreamContract, PacksInStreamOrder) {
   const auto layout = std::make_shared<const gpu::Layout>(repeat(run_at(0, 4), 8, 8));
   const std::shared_ptr<gpu::Packing> packing = lab().make_packing(layout, 0, 64);
   ASSERT_NE(packing, nullptr);
@@ -343,7 +343,7 @@ TEST_P(StreamContract, PacksWhenTheStreamComesToIt) {
   EXPECT_EQ(lab().get(packing->packed.get(), 32), packed);
 }
 
-TEST_P(StreamContract, RefusesToPackWhatIsNotInItsMemory) {
+TEST_P(StreamContract, RefusesToPackMemoryOfAnotherDevice) {
   const auto layout = std::make_shared<const gpu::Layout>(repeat(run_at(0, 4), 8, 8));
   const std::shared_ptr<gpu::Packing> packing = lab().make_packing(layout, 0, 64);
   ASSERT_NE(packing, nullptr);
@@ -352,7 +352,7 @@ TEST_P(StreamContract, RefusesToPackWhatIsNotInItsMemory) {
   elsewhere.device += 7;
   EXPECT_TRUE(is_ok(stream().can_pack(*packing)));
   EXPECT_EQ(stream().can_pack(elsewhere).code(), Code::kUnsupported);
-  refused(Code::kUnsupported, {add64(count, 1), pack(elsewhere, 32)}, count, "another device's memory");
+  refused(Code::kUnsupported, {add64(count, 1), pack(elsewhere, 32)}, count, "packing memory of another device");
   StreamOp nothing;
   nothing.kind = Kind::kUnpack;
   refused(Code::kInvalidArgument, {add64(count, 1), nothing}, count, "no packing");
@@ -360,14 +360,14 @@ TEST_P(StreamContract, RefusesToPackWhatIsNotInItsMemory) {
 
 // ---- Combining (S6)
 
-// What may stand in memory for one: no value that is no number, of which machines make different bits.
+// Writes a random element. No NaN: its bits differ between machines.
 inline void put_element(gpu::Element element, std::byte* there, std::mt19937& random) {
   using gpu::Element;
   const auto set = [&there](auto value) {
     std::memcpy(there, &value, sizeof value);
     there += sizeof value;
   };
-  // Small enough that products of some are finite, and few enough that some are equal.
+  // Small enough that products of several stay finite, and few enough that some are equal.
   const auto number = [&random] { return static_cast<double>(random() % 4001) / 500 - 4; };
   const auto pair = [&](auto value) {
     std::byte* const index = there + std::max(sizeof value, sizeof(int32_t));
@@ -394,7 +394,7 @@ inline void put_element(gpu::Element element, std::byte* there, std::mt19937& ra
   }
 }
 
-// Without what lies between a value and its index, and behind them.
+// Clears the padding between a value and its index, and after them.
 inline std::vector<std::byte> compared(gpu::Element element, std::vector<std::byte> bytes) {
   const size_t size = gpu::size_of(element);
   const auto clear = [&](size_t first, size_t count) {
@@ -408,8 +408,8 @@ inline std::vector<std::byte> compared(gpu::Element element, std::vector<std::by
   return bytes;
 }
 
-// Every operation on every element that devices have, to the bits that the host comes to; as often as it is enqueued,
-// into memory of its own or over a part.
+// Every operation on every element that devices support gives the same bits as the host, each time
+// it is enqueued, into separate memory or over a part.
 TEST_P(StreamContract, CombinesToTheSameBitsEverywhere) {
   constexpr uint64_t kCount = 700, kStride = (kCount * 16 + 63) / 64 * 64;
   std::mt19937 random(5);
@@ -446,8 +446,8 @@ TEST_P(StreamContract, CombinesToTheSameBitsEverywhere) {
           << "element " << which << ", operation " << op;
     }
   }
-  // 8 kinds of integers with 10 operations, 2 of reals with 4, 2 of complex numbers with 2, truth with 3, 7 pairs
-  // with 2.
+  // 8 kinds of integers with 10 operations, 2 of reals with 4, 2 of complex numbers with 2, truth
+  // with 3, 7 pairs with 2.
   EXPECT_EQ(combinations, 8 * 10 + 2 * 4 + 2 * 2 + 3 + 7 * 2);
 }
 
@@ -511,7 +511,7 @@ TEST_P(StreamContract, EnqueuingAndPollingDoNotBlockBehindAWait) {
   uint64_t* const gate = words();
   uint64_t* const count = words();
   enqueue({wait64(gate, 1)});
-  // Would never come back if it waited for the stream: the gate is opened below.
+  // enqueue() must not wait for the stream: the gate opens only below.
   const size_t backlog = GetParam().backlog;
   for (size_t i = 1; i < backlog; ++i) {
     ASSERT_TRUE(is_ok(stream().enqueue(std::vector{add64(count, 1)})));

@@ -1,9 +1,10 @@
-// The contract of gpu/stream.h (S1 to S5) as a suite. stream_contract.cc has its cases; every implementation's test
-// instantiates them:
+// The contract of gpu/stream.h (S1 to S5) as a test suite. stream_contract.cc has the cases; each
+// implementation's test instantiates them:
 //
 //   INSTANTIATE_TEST_SUITE_P(Host, StreamContract, ::testing::Values(StreamMaker{...}), maker_name);
 //
-// No case depends on time: what must not happen gets a moment to happen, what must happen gets kBound.
+// No test depends on timing: a forbidden event gets a moment to occur, a required
+// event gets kBound.
 #ifndef LANYARD_TESTS_STREAM_CONTRACT_H_
 #define LANYARD_TESTS_STREAM_CONTRACT_H_
 
@@ -33,19 +34,19 @@ using gpu::Stream;
 using gpu::StreamOp;
 using Kind = StreamOp::Kind;
 
-// Longer than anything that works ever takes, under any sanitizer: only what is broken waits so long.
+// Far longer than any correct operation takes, also under sanitizers.
 inline constexpr std::chrono::seconds kBound{60};
 
-// One implementation at work. Its functions may be called from any thread.
+// One implementation under test. Any thread may call its functions.
 struct StreamLab {
   virtual ~StreamLab() = default;
   virtual std::unique_ptr<Stream> make_stream() = 0;
-  // Enqueues a kernel that runs body() once, on the host if need be.
+  // Enqueues a kernel that runs body() once. It may run on the host.
   virtual Status launch(Stream& stream, std::function<void()> body) = 0;
-  // `count` words at 0 that streams and the host can use, the lab's own.
+  // `count` zeroed words that streams and the host can use. The lab owns them.
   virtual uint64_t* make_words(size_t count) { return words_.emplace_back(std::make_unique<uint64_t[]>(count)).get(); }
-  // Memory that streams pack and unpack, `bytes` long, with the layout's beginning at `origin`; and how the host gets
-  // at it. Lives as long as the lab.
+  // `bytes` of memory that streams pack and unpack; the layout begins at `origin`. Also gives the
+  // host access to it. Lives as long as the lab.
   virtual std::shared_ptr<gpu::Packing> make_packing(std::shared_ptr<const gpu::Layout> layout, size_t origin,
                                                      size_t bytes) {
     auto packing = std::make_shared<gpu::Packing>();
@@ -54,7 +55,7 @@ struct StreamLab {
     packing->memory = memory_.emplace_back(std::make_unique<std::byte[]>(bytes)).get() + origin;
     return packing;
   }
-  // A combination in such memory, of parts that have no places yet, into `bytes` of their own.
+  // A combination in such memory, with `bytes` for its result. Its parts have no addresses yet.
   virtual std::shared_ptr<gpu::Packing> make_combining(gpu::Combination combination, uint64_t stride, size_t bytes) {
     std::byte* const memory = memory_.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
     return gpu::make_host_combining(std::move(combination), stride, memory).value();
@@ -71,25 +72,25 @@ struct StreamLab {
 
 struct StreamMaker {
   std::string name;  // letters and digits
-  // Null where this machine lacks what it takes: the row is then reported as skipped.
+  // Returns null if this machine lacks the hardware or driver; the tests are then skipped.
   std::function<std::unique_ptr<StreamLab>()> make;
-  // How many operations a stream takes at least while a wait holds it.
+  // At least this many operations fit into a stream that a wait holds.
   size_t backlog = 256;
-  // Whether an add of the host's and one of the stream's, to one word at a time, both count.
+  // Whether both of two concurrent adds to a word count, one by the host and one by the stream.
   bool host_adds = true;
 };
 
 inline void PrintTo(const StreamMaker& maker, std::ostream* out) { *out << maker.name; }
 inline std::string maker_name(const ::testing::TestParamInfo<StreamMaker>& info) { return info.param.name; }
 
-// ---- Operations, and words as the host sees them
+// ---- Operations and host access to words
 
 inline StreamOp write64(uint64_t* word, uint64_t value) {
   return {.kind = Kind::kWrite64, .word = word, .value = value};
 }
 inline StreamOp add64(uint64_t* word, uint64_t value) { return {.kind = Kind::kAdd64, .word = word, .value = value}; }
 inline StreamOp wait64(uint64_t* word, uint64_t value) { return {.kind = Kind::kWait64, .word = word, .value = value}; }
-// Calls (*body)(argument, value); `body` outlives the call.
+// Calls (*body)(argument, value). `body` must outlive the call.
 using CallBody = std::function<void(uint32_t argument, uint64_t value)>;
 inline StreamOp call(CallBody* body, uint32_t argument, uint64_t value) {
   return {.kind = Kind::kCall,
@@ -123,7 +124,7 @@ class StreamContract : public ::testing::TestWithParam<StreamMaker> {
   std::unique_ptr<Stream> another_stream() { return lab_->make_stream(); }
   uint64_t* words(size_t count = 1) { return lab_->make_words(count); }
 
-  // These two repeat where the stream is full, and poll meanwhile.
+  // enqueue() and launch() retry while the stream is full, and poll between the attempts.
   void enqueue(Stream& stream, const std::vector<StreamOp>& ops) {
     patiently(stream, [&] { return stream.enqueue(ops); });
   }
@@ -133,7 +134,7 @@ class StreamContract : public ::testing::TestWithParam<StreamMaker> {
   }
   void launch(std::function<void()> body) { launch(*stream_, std::move(body)); }
 
-  // Polls all of them until pred() holds.
+  // Polls all of `streams` until pred() holds; false after kBound.
   template <typename Predicate>
   [[nodiscard]] static bool eventually(const std::vector<Stream*>& streams, Predicate pred) {
     const auto deadline = std::chrono::steady_clock::now() + kBound;
@@ -150,7 +151,7 @@ class StreamContract : public ::testing::TestWithParam<StreamMaker> {
     return eventually({&stream}, [&] { return stream.poll(); });
   }
   [[nodiscard]] bool runs_empty() { return runs_empty(*stream_); }
-  // Gives the stream the time to do what it must not do. A right stream passes however short or long it is.
+  // Gives the stream time for a forbidden action. A correct stream passes whatever the time.
   static void settle(Stream& stream) {
     for (int turn = 0; turn < 10; ++turn) {
       for (int poll = 0; poll < 20; ++poll)
@@ -159,7 +160,8 @@ class StreamContract : public ::testing::TestWithParam<StreamMaker> {
     }
   }
 
-  // The batch is refused with this code, and nothing of it runs. `effects` is what its good operations would change.
+  // Expects that the stream refuses the batch with `code` and runs no part of it. The batch's valid
+  // operations would change `effects`.
   void refused(Code code, const std::vector<StreamOp>& ops, uint64_t* effects, const char* what) {
     const uint64_t before = load(effects);
     EXPECT_EQ(stream().enqueue(ops).code(), code) << what;
@@ -167,7 +169,7 @@ class StreamContract : public ::testing::TestWithParam<StreamMaker> {
     launch([&] { later_ran = true; });
     EXPECT_TRUE(runs_empty()) << what;
     EXPECT_TRUE(later_ran) << what;
-    EXPECT_EQ(load(effects), before) << what << ": a part of the batch ran";
+    EXPECT_EQ(load(effects), before) << what << ": part of the refused batch ran";
   }
 
  private:
