@@ -1,4 +1,5 @@
-// Device memory on the simulated card where something goes wrong: copies that fail, peers that go, devices that lie.
+// Device memory on the simulated NIC, with failures: copies fail, peers die, devices
+// report wrongly.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -30,7 +31,7 @@ constexpr uint64_t kRounds = 40;
 constexpr uint64_t kRounds = 200;
 #endif
 
-TEST_P(DeviceNic, CopiesThatFailFailTheirOperation) {
+TEST_P(DeviceNic, AFailedCopyFailsItsOperation) {
   start();
   for (const auto& [from, to] : {std::pair{kHost, 0}, {0, kHost}, {0, 1}}) {
     for (const size_t rank : {1u, 0u}) {
@@ -75,7 +76,7 @@ TEST_P(DeviceNic, CopiesThatFailFailTheirOperation) {
   }
 }
 
-// A peer that cannot reach the memory gets it by staging, and is never asked again.
+// A peer that cannot borrow the memory gets the data by staging. The NIC never tries to lend again.
 TEST_P(DeviceNic, RefusedPullsFallBackSilently) {
   start();
   const CounterId done = counter();
@@ -100,8 +101,8 @@ TEST_P(DeviceNic, RefusedPullsFallBackSilently) {
   EXPECT_EQ(nic().failures(), 0u);
 }
 
-// A new allocation at the place of one that was lent before.
-TEST_P(DeviceNic, LoansOfMemoryThatCameAnew) {
+// A new allocation at an address that was lent before.
+TEST_P(DeviceNic, ReallocatedMemoryIsLentAnew) {
   start();
   const CounterId done = counter();
   const Buffer target = buffer(1, 1, 5000);
@@ -117,8 +118,8 @@ TEST_P(DeviceNic, LoansOfMemoryThatCameAnew) {
   drop(target);
 }
 
-// Each of two devices borrows one range once.
-TEST_P(DeviceNic, ALoanIsBorrowedOnceADevice) {
+// A loan is borrowed once per device.
+TEST_P(DeviceNic, ALoanIsBorrowedOncePerDevice) {
   start();
   const CounterId done = counter();
   const Buffer source = buffer(0, 0, 5000);
@@ -129,15 +130,15 @@ TEST_P(DeviceNic, ALoanIsBorrowedOnceADevice) {
     ASSERT_TRUE(reaches(done, i));
   }
   for (const Buffer& target : targets)
-    EXPECT_TRUE(read(target, 0, 5000) == pattern(3, 5000)) << "device " << target.device;
+    EXPECT_TRUE(read(target, 0, 5000) == pattern(3, 5000)) << "wrong data on device " << target.device;
   const bool pulled = GetParam().pulls();
   EXPECT_EQ(memory(1).borrows_made, pulled ? 2u : 0u);
 }
 
-// The lender says where in its loan a message lies. Nothing outside the loan is read.
+// The lender states the message's place in the loan. The borrower must not read outside the loan.
 TEST_P(DeviceNic, PullsOutsideTheLoanAreRefused) {
   if (GetParam().wire != LocalOptions::Wire::kShm || !GetParam().pulls())
-    GTEST_SKIP() << "nothing is pulled";
+    GTEST_SKIP() << "this setting does not pull";
   FakeDeviceMemory lender, borrower;
   {
     std::unique_ptr<nicsim::Wire> rogue = std::move(nicsim::ShmWire::create().value());
@@ -187,7 +188,7 @@ TEST_P(DeviceNic, DeregistrationUnderTraffic) {
     for (uint64_t turns = 0; turns < round % 40; ++turns)
       fabric_->progress_all();
     if (rank == 1)
-      drop(target);  // its arrivals have ended; of the others nothing comes any more
+      drop(target);  // all arrivals that have begun have ended; later ones are refused
     else
       ASSERT_TRUE(eventually([&] { return nic(0).deregister_region(target.region).ok(); }));
     memory(rank).free(target.data);
@@ -200,13 +201,13 @@ TEST_P(DeviceNic, DeregistrationUnderTraffic) {
     while (nic(0).take_failure().has_value()) {
     }
   }
-  EXPECT_EQ(value(done).success, landed) << "a success is a message that has landed";
+  EXPECT_EQ(value(done).success, landed) << "a message counts as a success but has not landed, or the reverse";
   EXPECT_EQ(nic(0).failures() + landed, issued);
 }
 
-// ---- Peers that go
+// ---- Peers that die
 
-TEST_P(DeviceNic, TheTargetGoesWhileItsDeviceCopies) {
+TEST_P(DeviceNic, TheTargetDiesWhileItsDeviceCopies) {
   start();
   const CounterId done = counter();
   const Buffer from_device = buffer(0, 0, 50'000);
@@ -232,13 +233,13 @@ TEST_P(DeviceNic, TheTargetGoesWhileItsDeviceCopies) {
   drop(from_host);
 }
 
-TEST_P(DeviceNic, TheTargetGoesWhileTheSourcesDeviceCopies) {
+TEST_P(DeviceNic, TheTargetDiesWhileTheSourcesDeviceCopies) {
   start();
   const CounterId done = counter();
   const Buffer source = buffer(0, 0, 50'000);
   const Buffer target = buffer(1, kHost, 50'000);
   memory(1).refuse_borrows = true;
-  // The first one says that the peer is there, and cannot pull.
+  // The first message tells NIC 0 that the peer cannot pull.
   issue(write_op(source, 0, target, 0, 50'000, done));
   ASSERT_TRUE(reaches(done, 1));
   memory(0).hold_copies(true);
@@ -247,7 +248,7 @@ TEST_P(DeviceNic, TheTargetGoesWhileTheSourcesDeviceCopies) {
   settle();
   fabric_->end(1);
   ASSERT_TRUE(reaches(done, CounterValue{.success = 1, .failure = 5}));
-  // The device still reads: the region stays until it has ended.
+  // The device still reads, so the region cannot be deregistered yet.
   std::jthread release([&] {
     std::this_thread::sleep_for(milliseconds(20));
     memory(0).hold_copies(false);
@@ -256,7 +257,7 @@ TEST_P(DeviceNic, TheTargetGoesWhileTheSourcesDeviceCopies) {
   memory(0).free(source.data);
 }
 
-TEST_P(DeviceNic, TheSourceGoesWhileTheTargetsDeviceCopies) {
+TEST_P(DeviceNic, TheSourceDiesWhileTheTargetsDeviceCopies) {
   start();
   const CounterId done = counter();
   const CounterId arrived = counter(1);
@@ -270,18 +271,19 @@ TEST_P(DeviceNic, TheSourceGoesWhileTheTargetsDeviceCopies) {
     issue(write_op(source, 0, target, 0, 50'000, done));
   settle();
   fabric_->end(0);
-  issue(write_op(target, 0, source, 0, 0, back), 1);  // it sees that the peer has gone
+  issue(write_op(target, 0, source, 0, 0, back), 1);  // makes the NIC notice that the peer is gone
   ASSERT_TRUE(eventually([&] {
     nic(1).progress();
     return value(back, 1).failure == 1;
   }));
   memory(1).hold_copies(false);
   drop(target);
-  // What was staged had arrived; what was pulled from there has not.
+  // Staged data has arrived. Data to be pulled is lost with the peer.
   EXPECT_EQ(value(arrived, 1), (CounterValue{.success = GetParam().pulls() ? 0u : 5u}));
 }
 
-// The fault of lagging_memory.h: a device says too early that a copy has ended, and the flag overtakes the data.
+// The fault of lagging_memory.h: the device reports the end of a copy too early, so that the flag
+// overtakes the data.
 TEST_P(DeviceNic, StaleDataIsSeen) {
   FakeDeviceMemory underneath({.lends = GetParam().lends, .borrows = GetParam().borrows});
   const auto lagging = std::move(nicsim::make_lagging_memory(underneath, milliseconds(200)).value());
@@ -300,9 +302,9 @@ TEST_P(DeviceNic, StaleDataIsSeen) {
     write(source, 0, message);
     issue(write_op(source, 0, target, 0, 4000, done));
     ASSERT_TRUE(reaches(arrived, count, 1));
-    EXPECT_TRUE(underneath.read(target.data, 4000) == before) << "the fault is that nothing is there";
+    EXPECT_TRUE(underneath.read(target.data, 4000) == before) << "the lagging memory already shows the message";
     ASSERT_TRUE(reaches(done, count));
-    EXPECT_TRUE(happens_without_us([&] { return underneath.read(target.data, 4000) == message; })) << "for a while";
+    EXPECT_TRUE(happens_without_us([&] { return underneath.read(target.data, 4000) == message; })) << "never arrives";
   }
   for (const Buffer& each : {from_host, from_device, target})
     drop(each);

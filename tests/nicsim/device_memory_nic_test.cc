@@ -1,5 +1,5 @@
-// Device memory on the simulated card, over every wire, pulled and staged. The device is fake_device_memory.h: any host
-// access to its memory ends the test.
+// Device memory on the simulated NIC, over every wire, pulled and staged. The device is
+// fake_device_memory.h: a host access to its memory ends the test.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,11 +45,11 @@ TEST_P(DeviceNic, EveryCombinationAndSize) {
         issue(write_op(source, 3, target, kShift, bytes, done));
         ++writes;
         ASSERT_TRUE(reaches(arrived, writes, rank)) << bytes;
-        ASSERT_EQ(read(target, kShift, bytes), message) << bytes << " bytes, at the moment of the count";
+        ASSERT_EQ(read(target, kShift, bytes), message) << bytes << " bytes: counted before the data is there";
         ASSERT_TRUE(reaches(done, writes)) << bytes;
         std::vector<std::byte> all = before;
         std::copy(message.begin(), message.end(), all.begin() + kShift);
-        EXPECT_TRUE(read(target, 0, target.bytes) == all) << bytes << " bytes: something beside the message";
+        EXPECT_TRUE(read(target, 0, target.bytes) == all) << bytes << " bytes: wrote outside the message";
       }
       drop(source);
       drop(target);
@@ -59,9 +59,9 @@ TEST_P(DeviceNic, EveryCombinationAndSize) {
   EXPECT_EQ(nic().failures(), 0u);
 }
 
-// In both directions, of all kinds, more than the device takes at once. In the end the cards are closed with as many
-// under way.
-TEST_P(DeviceNic, ManyAtOnceAndUntilTheEnd) {
+// Messages in both directions, of all kinds, more than the device copies at once. At the end the
+// NICs close while as many messages are in flight again.
+TEST_P(DeviceNic, ManyInFlightAlsoAtClose) {
   start(2, {.most_delay = microseconds(300), .most_copies = 3});
   constexpr uint64_t kMessages = 96;
   struct Message {
@@ -99,8 +99,8 @@ TEST_P(DeviceNic, ManyAtOnceAndUntilTheEnd) {
   issue_all();
 }
 
-// The card's own thread ends a copy whose starter has left, however deep that thread sleeps.
-TEST_P(DeviceNic, CopiesEndThoughWhoStartedThemHasGone) {
+// The NIC's own thread ends a copy whose starter no longer polls, even if that thread sleeps.
+TEST_P(DeviceNic, CopiesEndWithoutACallOfTheirStarter) {
   start(2, {.most_delay = microseconds(3000)});
   constexpr uint64_t kBytes = 3000;
   const CounterId trigger = counter(0);
@@ -142,7 +142,7 @@ TEST_P(DeviceNic, CopiesEndThoughWhoStartedThemHasGone) {
 }
 
 // The end of a copy wakes a thread that sleeps until something happens.
-TEST_P(DeviceNic, WhoSleepsWhileADeviceCopiesWakesAtItsEnd) {
+TEST_P(DeviceNic, TheEndOfACopyWakesASleeper) {
   start();
   const CounterId done = counter();
   const Buffer source = buffer(0, 0, 5000);
@@ -151,7 +151,7 @@ TEST_P(DeviceNic, WhoSleepsWhileADeviceCopiesWakesAtItsEnd) {
   issue(write_op(source, 0, target, 0, 5000, done));
   ASSERT_TRUE(eventually([&] { return memory(0).usage().copies == 1; }));
   std::thread end([&] {
-    std::this_thread::sleep_for(milliseconds(250));  // longer than anybody is awake for nothing
+    std::this_thread::sleep_for(milliseconds(250));  // longer than any thread spins without work
     memory(0).hold_copies(false);
   });
   const auto begin = steady_clock::now();
@@ -165,8 +165,8 @@ TEST_P(DeviceNic, WhoSleepsWhileADeviceCopiesWakesAtItsEnd) {
   EXPECT_LT(steady_clock::now() - begin, kBound);
 }
 
-// While the device has not ended its copy, nothing counts.
-TEST_P(DeviceNic, NothingCountsBeforeItIsThere) {
+// No counter changes before the device has ended its copy.
+TEST_P(DeviceNic, NothingCountsBeforeItsDataIsThere) {
   start();
   const CounterId done = counter();
   for (const auto& [from, to] : {std::pair{kHost, 0}, {0, kHost}, {0, 1}}) {
@@ -239,11 +239,11 @@ TEST_P(DeviceNic, AtomicsStayInHostMemory) {
     EXPECT_EQ(record->context, 7u);
     EXPECT_EQ(value(arrived, rank), CounterValue{});
     EXPECT_EQ(read(target, 0, 64), std::vector<std::byte>(64));
-    drop(target);  // nothing is pinned
+    drop(target);  // fails if anything still uses the region
   }
 }
 
-TEST_P(DeviceNic, MessagesOutsideFailAtTheirSender) {
+TEST_P(DeviceNic, MessagesOutsideARegionFailAtTheSender) {
   start();
   const CounterId done = counter();
   const Buffer source = buffer(0, 0, 1000);

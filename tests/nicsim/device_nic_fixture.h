@@ -1,4 +1,4 @@
-// NICs of one process, each with a fake device memory of its own, and buffers of either kind of memory.
+// NICs in one process, each with its own fake device memory, and buffers in host or device memory.
 #ifndef LANYARD_TESTS_DEVICE_NIC_FIXTURE_H_
 #define LANYARD_TESTS_DEVICE_NIC_FIXTURE_H_
 
@@ -32,7 +32,7 @@ using std::chrono::steady_clock;
 
 constexpr int kHost = DeviceMemory::kHost;
 
-// From and to which device.
+// Source device and target device.
 inline const std::vector<std::pair<int, int>> kCombinations = {{kHost, kHost}, {kHost, 0}, {0, kHost},
                                                                {0, 0},         {0, 1},     {1, 0}};
 
@@ -47,8 +47,8 @@ struct DeviceSetting {
 };
 inline void PrintTo(const DeviceSetting& setting, std::ostream* out) { *out << setting.name; }
 
-// Different for different seeds. Zero bytes never occur. Of at most 6 MiB: cut out of one table, as sanitizers make
-// loops over bytes long.
+// At most 6 MiB that differ by seed and contain no zero byte. Cut out of one table, because
+// sanitizers make loops over bytes slow.
 inline std::vector<std::byte> pattern(uint64_t seed, uint64_t bytes) {
   static const std::vector<std::byte> table = [] {
     std::vector<std::byte> made((uint64_t{6} << 20) + 65'536);
@@ -63,9 +63,9 @@ inline std::vector<std::byte> pattern(uint64_t seed, uint64_t bytes) {
 
 class DeviceNic : public ::testing::TestWithParam<DeviceSetting> {
  protected:
-  static constexpr milliseconds kBound{60'000};  // only what is broken waits so long
+  static constexpr milliseconds kBound{60'000};  // far longer than any correct operation takes
 
-  // Registered memory of one rank.
+  // A rank's registered memory.
   struct Buffer {
     size_t rank = 0;
     int device = kHost;
@@ -91,7 +91,7 @@ class DeviceNic : public ::testing::TestWithParam<DeviceSetting> {
   void TearDown() override {
     fabric_.reset();
     for (size_t rank = 0; rank < memories_.size(); ++rank)
-      EXPECT_EQ(memories_[rank]->usage(), FakeDeviceMemory::Usage{}) << "left behind by NIC " << rank;
+      EXPECT_EQ(memories_[rank]->usage(), FakeDeviceMemory::Usage{}) << "NIC " << rank << " leaks device memory";
   }
 
   nic::Nic& nic(size_t rank = 0) { return fabric_->nic(rank); }
@@ -162,13 +162,13 @@ class DeviceNic : public ::testing::TestWithParam<DeviceSetting> {
     if (eventually([&] { return value(id, rank).reached() >= wanted.reached(); }) && value(id, rank) == wanted)
       return ::testing::AssertionSuccess();
     const CounterValue last = value(id, rank);
-    return ::testing::AssertionFailure() << "success " << last.success << ", failure " << last.failure << " where "
-                                         << wanted.success << " and " << wanted.failure << " were due";
+    return ::testing::AssertionFailure() << "success " << last.success << ", failure " << last.failure << ", expected "
+                                         << wanted.success << " and " << wanted.failure;
   }
   ::testing::AssertionResult reaches(CounterId id, uint64_t success, size_t rank = 0) {
     return reaches(id, CounterValue{.success = success}, rank);
   }
-  // Waits without a call into a NIC.
+  // Waits until pred() holds, without a call into a NIC; false after kBound.
   template <typename Predicate>
   [[nodiscard]] static bool happens_without_us(Predicate pred) {
     const auto deadline = steady_clock::now() + kBound;
@@ -187,7 +187,7 @@ class DeviceNic : public ::testing::TestWithParam<DeviceSetting> {
     }
   }
 
-  std::vector<DeviceMemory*> in_place_;  // by rank: instead of the fake memory itself
+  std::vector<DeviceMemory*> in_place_;  // by rank: replaces the fake memory
   std::vector<std::unique_ptr<FakeDeviceMemory>> memories_;
   std::deque<std::vector<std::byte>> host_;
   std::unique_ptr<LocalFabric> fabric_;

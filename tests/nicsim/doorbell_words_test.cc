@@ -1,4 +1,5 @@
-// Doorbell words of the threaded engine: only ever read, and looked at while something waits for a ring.
+// Doorbell words of the threaded engine: the NIC only reads them, and only while an entry
+// waits for a ring.
 #include "nicsim/threaded/doorbell_words.h"
 
 #include <gtest/gtest.h>
@@ -42,13 +43,13 @@ TEST(DoorbellWords, RingTheDifference) {
   add(three, 5);
   add(seven, 1);
   add(three, 2);
-  EXPECT_EQ(words.hand_out({3}), three) << "and what has been rung is not forgotten";
+  EXPECT_EQ(words.hand_out({3}), three) << "a second hand_out() must keep earlier rings";
   EXPECT_EQ(read(words), (Rung{{3, 7}, {7, 1}}));
   EXPECT_EQ(read(words), Rung{});
-  EXPECT_EQ(load(three), 7u) << "they are not written";
+  EXPECT_EQ(load(three), 7u) << "read() must not write the word";
 }
 
-TEST(DoorbellWords, CountOnWhenHandedOutAgain) {
+TEST(DoorbellWords, CountAfreshWhenHandedOutAgain) {
   DoorbellWords words(10);
   uint64_t* const word = words.hand_out({0});
   add(word, 5);
@@ -56,7 +57,7 @@ TEST(DoorbellWords, CountOnWhenHandedOutAgain) {
   EXPECT_EQ(read(words), Rung{});
   add(word, 3);
   EXPECT_EQ(words.hand_out({0}), word);
-  EXPECT_EQ(read(words), Rung{}) << "rings of a closed counter vanish";
+  EXPECT_EQ(read(words), Rung{}) << "rings of a closed counter must not count";
   add(word, 2);
   EXPECT_EQ(read(words), (Rung{{0, 2}}));
   EXPECT_EQ(load(word), 10u);
@@ -74,7 +75,7 @@ TEST(DoorbellWords, Wrap) {
 }
 
 // Two totals stored by different paths may arrive in the wrong order.
-TEST(DoorbellWords, ATotalThatComesLateRingsNothing) {
+TEST(DoorbellWords, ALateSmallerTotalRingsNothing) {
   DoorbellWords words(10);
   uint64_t* const word = words.hand_out({4});
   std::atomic_ref<uint64_t>(*word).store(3);
@@ -92,7 +93,7 @@ TEST(DoorbellWords, HaveWholePages) {
   EXPECT_EQ(words.hand_out({2}), words.hand_out({0}) + 2);
 }
 
-// ---- Who looks at them
+// ---- Polling of the words
 
 struct Bell {
   nic::Nic& nic() { return fabric.nic(0); }
@@ -102,8 +103,8 @@ struct Bell {
   uint64_t* const word = nic().doorbell(trigger, nic::DoorbellKind::kAtomicAdd).value().word;
 };
 
-// With an entry that waits for a ring that does not come.
-TEST(Polling, DoesNotBurnACoreForEver) {
+// With an entry whose ring never comes.
+TEST(Polling, DoesNotKeepACoreBusy) {
   Bell bell;
   nic::DeferredOp waits{.op = {}, .trigger = bell.trigger, .threshold = 1};
   waits.op.kind = nic::OpKind::kCounterAdd;
@@ -124,7 +125,7 @@ TEST(Polling, TheNicNeverWritesAWord) {
   EXPECT_EQ(bell.nic().read(bell.trigger).value().success, 3000u);
   ASSERT_TRUE(bell.nic().close_counter(bell.trigger).ok());
   const CounterId next = bell.nic().open_counter().value();
-  EXPECT_EQ(next, bell.trigger) << "ids are used again";
+  EXPECT_EQ(next, bell.trigger) << "counter ids must be reused";
   EXPECT_EQ(load(bell.word), 3000u);
   EXPECT_EQ(bell.nic().doorbell(next, nic::DoorbellKind::kAtomicAdd).value().word, bell.word);
   bell.nic().progress();

@@ -14,22 +14,22 @@ namespace lanyard {
 
 namespace {
 
-// What a Loan of this kind says.
+// The content of this kind's Loan.
 struct Lent {
   int32_t pid = 0;
   int32_t fd = -1;
   int32_t device = 0;
   int32_t unused = 0;
   uint64_t mapped = 0;  // bytes of the allocation
-  uint64_t offset = 0;  // of what is lent
-  uint64_t bytes = 0;   // the same
+  uint64_t offset = 0;  // of the lent range in the allocation
+  uint64_t bytes = 0;   // of the lent range
   uint64_t address = 0;
 };
 static_assert(sizeof(Lent) <= sizeof(DeviceMemory::Loan));
 
 std::byte* map(int fd, uint64_t bytes, int rights) {
   void* address = ::mmap(nullptr, bytes, rights, MAP_SHARED, fd, 0);
-  LANYARD_CHECK(address != MAP_FAILED, "a mapping of the fake device's memory");
+  LANYARD_CHECK(address != MAP_FAILED, "mmap() failed for fake device memory");
   return static_cast<std::byte*>(address);
 }
 
@@ -65,7 +65,7 @@ void FakeDeviceMemory::unmap(std::byte* address, const Range& range) {
 
 std::byte* FakeDeviceMemory::allocate(int device, uint64_t bytes) {
   const int fd = ::memfd_create("fake device", MFD_CLOEXEC);
-  LANYARD_CHECK(fd >= 0 && ::ftruncate(fd, static_cast<off_t>(bytes)) == 0, "memory of the fake device");
+  LANYARD_CHECK(fd >= 0 && ::ftruncate(fd, static_cast<off_t>(bytes)) == 0, "no memory for the fake device");
   std::byte* address = map(fd, bytes, PROT_NONE);
   std::byte* seen = map(fd, bytes, PROT_READ | PROT_WRITE);
   const std::lock_guard lock(mutex_);
@@ -76,11 +76,11 @@ std::byte* FakeDeviceMemory::allocate(int device, uint64_t bytes) {
 void FakeDeviceMemory::free(std::byte* memory) {
   const std::lock_guard lock(mutex_);
   const auto found = ranges_.find(memory);
-  LANYARD_CHECK(found != ranges_.end(), "device memory that is freed was allocated");
+  LANYARD_CHECK(found != ranges_.end(), "free() of device memory that was not allocated");
   for (const Pending& copy : pending_) {
     const bool read = copy.from >= memory && copy.from < memory + found->second.bytes;
     const bool written = copy.to >= memory && copy.to < memory + found->second.bytes;
-    LANYARD_CHECK(copy.ended || (!read && !written), "device memory that is freed is not being copied");
+    LANYARD_CHECK(copy.ended || (!read && !written), "free() of device memory while a copy uses it");
   }
   unmap(memory, found->second);
   ranges_.erase(found);
@@ -103,14 +103,14 @@ const FakeDeviceMemory::Range* FakeDeviceMemory::range_of(const void* address, u
 std::vector<std::byte> FakeDeviceMemory::read(const std::byte* address, uint64_t bytes) const {
   const std::lock_guard lock(mutex_);
   std::byte* there = nullptr;
-  LANYARD_CHECK(range_of(address, bytes, &there) != nullptr, "the address is the device's");
+  LANYARD_CHECK(range_of(address, bytes, &there) != nullptr, "read() outside device memory");
   return {there, there + bytes};
 }
 
 void FakeDeviceMemory::write(std::byte* address, const std::vector<std::byte>& bytes) {
   const std::lock_guard lock(mutex_);
   std::byte* there = nullptr;
-  LANYARD_CHECK(range_of(address, bytes.size(), &there) != nullptr, "the address is the device's");
+  LANYARD_CHECK(range_of(address, bytes.size(), &there) != nullptr, "write() outside device memory");
   std::copy(bytes.begin(), bytes.end(), there);
 }
 
@@ -131,7 +131,7 @@ Result<std::byte*> FakeDeviceMemory::take_staging(uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (exhaust_staging)
     return Status(Code::kExhausted, "the fake device has no staging memory");
-  auto* memory = new std::byte[bytes];  // freed at once when given back: a late access shows
+  auto* memory = new std::byte[bytes];  // freed when given back, so that sanitizers see a late access
   ranges_[memory] = {.device = kHost, .bytes = bytes, .seen = memory};
   return memory;
 }
@@ -143,15 +143,15 @@ void FakeDeviceMemory::give_staging(std::byte* memory) { free(memory); }
 Result<DeviceMemory::Copy> FakeDeviceMemory::start_copy(void* to, const void* from, uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   LANYARD_CHECK(range_of(to, bytes, nullptr) != nullptr && range_of(from, bytes, nullptr) != nullptr,
-                "both sides of a copy are device memory, borrowed or staging");
+                "start_copy(): each side must be device memory, borrowed or staging memory");
   const Range& source = *range_of(from, bytes, nullptr);
   const Range& target = *range_of(to, bytes, nullptr);
   LANYARD_CHECK(source.reached_by == kHost || target.device == kHost || source.reached_by == target.device,
-                "what was borrowed for a device is copied by that device");
+                "start_copy(): memory borrowed for one device is copied by another");
   if (fail_starts)
     return Status(Code::kFailed, "the fake device is lost");
   if (pending_.size() >= options_.most_copies)
-    return Status(Code::kAgain, "too many copies are under way");
+    return Status(Code::kAgain, "too many copies are in flight");
   const auto delay = std::chrono::microseconds(random_() % static_cast<uint64_t>(options_.most_delay.count() + 1));
   pending_.push_back({.number = ++numbers_,
                       .to = static_cast<std::byte*>(to),
@@ -166,7 +166,7 @@ Result<bool> FakeDeviceMemory::has_ended(Copy copy) {
   const std::lock_guard lock(mutex_);
   const auto found =
       std::find_if(pending_.begin(), pending_.end(), [&](const Pending& each) { return each.number == copy.number; });
-  LANYARD_CHECK(found != pending_.end(), "a copy is asked for that has not been forgotten");
+  LANYARD_CHECK(found != pending_.end(), "has_ended() of a copy that has already been reported as ended");
   if (!found->ended)
     return false;
   const bool failed = found->failed;
@@ -176,7 +176,7 @@ Result<bool> FakeDeviceMemory::has_ended(Copy copy) {
   return true;
 }
 
-// Copies under the lock, so that what is freed has no copy in it.
+// Copies under the lock, so that free() sees whether a copy uses the memory.
 void FakeDeviceMemory::run() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -210,7 +210,7 @@ Result<DeviceMemory::Loan> FakeDeviceMemory::lend(const void* address, uint64_t 
   const std::lock_guard lock(mutex_);
   std::byte* there = nullptr;
   const Range* range = range_of(address, bytes, &there);
-  LANYARD_CHECK(range != nullptr && range->device != kHost && !range->borrowed, "what is lent is this device's");
+  LANYARD_CHECK(range != nullptr && range->device != kHost && !range->borrowed, "lend() of memory of no own device");
   if (!options_.lends)
     return Status(Code::kUnsupported, "the fake device lends nothing");
   const Lent lent{.pid = ::getpid(),
@@ -234,7 +234,7 @@ Result<std::byte*> FakeDeviceMemory::borrow(const Loan& loan, int device) {
   const std::string path = "/proc/" + std::to_string(lent.pid) + "/fd/" + std::to_string(lent.fd);
   const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0)
-    return Status(Code::kUnsupported, "what was lent is out of reach");
+    return Status(Code::kUnsupported, "cannot open the lender's memory");
   std::byte* address = map(fd, lent.mapped, PROT_NONE);
   std::byte* seen = map(fd, lent.mapped, PROT_READ | PROT_WRITE);
   ::close(fd);
@@ -255,7 +255,7 @@ void FakeDeviceMemory::give_back(std::byte* borrowed) {
   {
     const std::lock_guard lock(mutex_);
     auto found = ranges_.upper_bound(borrowed);
-    LANYARD_CHECK(found != ranges_.begin() && std::prev(found)->second.borrowed, "what is given back was borrowed");
+    LANYARD_CHECK(found != ranges_.begin() && std::prev(found)->second.borrowed, "give_back() of memory not borrowed");
     base = const_cast<std::byte*>(std::prev(found)->first);
   }
   free(base);

@@ -1,5 +1,5 @@
-// FakeDeviceMemory: two devices in software. Their memory is mapped without any right: a host access ends the test. A
-// thread makes the copies, each a random time after its start, in any order.
+// FakeDeviceMemory: two devices in software. Their memory is mapped without access rights, so that
+// a host access ends the test. A thread makes the copies, each after a random delay, in any order.
 #ifndef LANYARD_TESTS_FAKE_DEVICE_MEMORY_H_
 #define LANYARD_TESTS_FAKE_DEVICE_MEMORY_H_
 
@@ -18,17 +18,17 @@
 
 namespace lanyard {
 
-// Threads: any. Must live in the process that made it.
+// Any thread may call it. Use it only in the process that made it.
 class FakeDeviceMemory final : public DeviceMemory {
  public:
   struct Options {
-    std::chrono::microseconds most_delay{100};  // of a copy
-    uint32_t most_copies = 8;                   // under way; more are kAgain
+    std::chrono::microseconds most_delay{100};  // longest time until a copy ends
+    uint32_t most_copies = 8;                   // in flight; one more returns kAgain
     bool lends = true;
     bool borrows = true;
     uint64_t seed = 1;
   };
-  // What has not been given back.
+  // Resources that have not been given back.
   struct Usage {
     size_t staging = 0;
     size_t borrowed = 0;
@@ -38,7 +38,7 @@ class FakeDeviceMemory final : public DeviceMemory {
 
   FakeDeviceMemory() : FakeDeviceMemory(Options()) {}
   explicit FakeDeviceMemory(const Options& options);
-  // Ends the copies under way. Frees all that was allocated.
+  // Ends all copies in flight. Frees all allocated memory.
   ~FakeDeviceMemory() override;
 
   const char* kind() const override { return "fake"; }
@@ -55,7 +55,7 @@ class FakeDeviceMemory final : public DeviceMemory {
   // ---- For tests
   std::byte* allocate(int device, uint64_t bytes);  // zeroed
   void free(std::byte* memory);
-  // Device memory as a kernel sees it at this moment.
+  // Reads and writes device memory at once, as a kernel does.
   std::vector<std::byte> read(const std::byte* address, uint64_t bytes) const;
   void write(std::byte* address, const std::vector<std::byte>& bytes);
   Usage usage() const;
@@ -64,8 +64,8 @@ class FakeDeviceMemory final : public DeviceMemory {
   std::atomic<uint64_t> copies_made{0};
   std::atomic<uint64_t> borrows_made{0};
   // Faults.
-  std::atomic<bool> fail_copies{false};  // at their end
-  std::atomic<bool> fail_starts{false};  // of copies
+  std::atomic<bool> fail_copies{false};  // copies fail when they end
+  std::atomic<bool> fail_starts{false};  // start_copy() fails
   std::atomic<bool> refuse_borrows{false};
   std::atomic<bool> exhaust_staging{false};
 
@@ -76,9 +76,9 @@ class FakeDeviceMemory final : public DeviceMemory {
     int device = kHost;
     uint64_t bytes = 0;
     std::byte* seen = nullptr;
-    int fd = -1;  // of device memory that was allocated here
+    int fd = -1;  // memfd of memory allocated here
     bool borrowed = false;
-    int reached_by = kHost;  // borrowed: the device that copies from there run on; kHost: any
+    int reached_by = kHost;  // for borrowed memory: the only device that copies it; kHost: any
   };
   struct Pending {
     uint64_t number = 0;
@@ -90,7 +90,7 @@ class FakeDeviceMemory final : public DeviceMemory {
     bool failed = false;
   };
 
-  // Of the range that holds all of it; null where none does. Requires mutex_.
+  // The range that contains all the bytes; null if none does. Requires mutex_.
   const Range* range_of(const void* address, uint64_t bytes, std::byte** seen) const;
   void unmap(std::byte* address, const Range& range);
   void run();
@@ -98,7 +98,7 @@ class FakeDeviceMemory final : public DeviceMemory {
   const Options options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<const std::byte*, Range> ranges_;  // by their first address
+  std::map<const std::byte*, Range> ranges_;  // by first address
   std::vector<Pending> pending_;
   std::mt19937_64 random_;
   uint64_t numbers_ = 0;

@@ -1,5 +1,5 @@
-// What tests of a libfabric provider need: nodes with everything open, deferred work by one call,
-// variables for a while. Nothing here knows the provider but by libfabric's public functions.
+// Helpers for tests of a libfabric provider: nodes with all objects open, deferred work in one
+// call, and temporary environment variables. They use only libfabric's public functions.
 #ifndef LANYARD_TESTS_FI_HARNESS_H_
 #define LANYARD_TESTS_FI_HARNESS_H_
 
@@ -24,7 +24,7 @@
 
 namespace lanyard {
 
-// A variable of the environment, put back in the end.
+// Sets an environment variable and restores it in the destructor.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {
@@ -46,13 +46,14 @@ class Variable {
   std::unique_ptr<std::string> before_;
 };
 
-// libfabric reads these once, at its first call. The tests run where their data dependencies are.
+// Sets libfabric's variables before its first call; it reads them once. Tests run in
+// their runfiles.
 inline void use_provider() {
   static const bool done = [] {
     const std::string folder = std::filesystem::current_path() / "nicsim" / "fi";
     ::setenv("FI_PROVIDER_PATH", folder.c_str(), 1);
     ::setenv("FI_PROVIDER", "cxi", 1);
-    ::setenv("IPATH_NO_BACKTRACE", "1", 1);  // else PSM takes SIGSEGV
+    ::setenv("IPATH_NO_BACKTRACE", "1", 1);  // or PSM catches SIGSEGV
     ::setenv("LANYARD_FI_FLUSH_MS", "0", 0);
     ::setenv("LANYARD_SIM_INTERFACE", "127.0.0.1", 0);
     return true;
@@ -77,10 +78,10 @@ using Owned = std::unique_ptr<T, CloseFid>;
 struct NodeOptions {
   uint64_t caps = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER;
   int mr_mode = FI_MR_ENDPOINT;
-  size_t tx_size = 0;     // 0: what the provider offers
-  bool selective = true;  // entries in the queue only on FI_COMPLETION
-  bool enable = true;     // the endpoint
-  bool counts = true;     // its writes and reads, which deferred atomics want
+  size_t tx_size = 0;     // 0: the provider's default
+  bool selective = true;  // completion queue entries only with FI_COMPLETION
+  bool enable = true;     // enable the endpoint
+  bool counts = true;     // bind the counter of writes and reads that deferred atomics need
 };
 
 inline Info hints_of(const NodeOptions& options) {
@@ -95,7 +96,7 @@ inline Info hints_of(const NodeOptions& options) {
   return hints;
 }
 
-// Null where there is none.
+// Null if no provider fits.
 inline Info get_info(const NodeOptions& options) {
   const Info hints = hints_of(options);
   fi_info* info = nullptr;
@@ -104,7 +105,7 @@ inline Info get_info(const NodeOptions& options) {
   return Info(error == 0 ? info : nullptr);
 }
 
-// A fabric, a domain and an endpoint with its queue and vector.
+// A fabric, a domain, and an endpoint with its completion queue and address vector.
 class Node {
  public:
   explicit Node(const NodeOptions& options = {}) : info(get_info(options)) {
@@ -166,13 +167,13 @@ class Node {
     attributes.requested_key = key;
     return fi_mr_regattr(domain.get(), &attributes, 0, made);
   }
-  // Registered, not bound. Key 0: any.
+  // A registered region, not bound to the endpoint. Key 0: any key.
   Owned<fid_mr> raw_region(void* base, size_t bytes, uint64_t key = 0) {
     fid_mr* made = nullptr;
     EXPECT_EQ(register_memory(base, bytes, FI_REMOTE_WRITE | FI_REMOTE_READ, key != 0 ? key : ++keys_given, &made), 0);
     return Owned<fid_mr>(made);
   }
-  // Ready for remote access; counts arriving messages where there is a counter.
+  // A region enabled for remote access. Counts arriving messages in `counter`, if given.
   Owned<fid_mr> region(void* base, size_t bytes, fid_cntr* counter = nullptr, uint64_t key = 0) {
     Owned<fid_mr> made = raw_region(base, bytes, key);
     EXPECT_EQ(fi_mr_bind(made.get(), &ep->fid, 0), 0);
@@ -196,7 +197,7 @@ class Node {
   uint64_t keys_given = 1000;
 };
 
-// Every node knows all: the place of a node in the list is its fi_addr_t everywhere.
+// Puts all nodes into each node's address vector. A node's place in the list is its fi_addr_t.
 inline void introduce(const std::vector<Node*>& nodes) {
   std::vector<std::byte> names;
   for (Node* node : nodes) {
@@ -208,7 +209,7 @@ inline void introduce(const std::vector<Node*>& nodes) {
               static_cast<int>(nodes.size()));
 }
 
-// A node that talks to itself.
+// A node that sends to itself.
 class Loner : public Node {
  public:
   explicit Loner(const NodeOptions& options = {}) : Node(options) {
@@ -239,7 +240,7 @@ inline fi_deferred_work work_of(const When& when, fi_op_type type) {
   return work;
 }
 
-// Descriptors live no longer than the call: the provider copies them.
+// The provider copies the descriptors, so they need not outlive the call.
 inline int defer_write(Node& node, const void* from, size_t bytes, const Remote& remote, const When& when,
                        uint64_t flags = 0, void* context = nullptr) {
   iovec piece{const_cast<void*>(from), bytes};
@@ -283,7 +284,7 @@ inline int defer_atomic(Node& node, const AtomicWork& atomic, const Remote& remo
   return node.queue(work);
 }
 
-// At once.
+// Writes at once, not deferred.
 inline ssize_t write_word(fid_ep* endpoint, const uint64_t* from, const Remote& remote, uint64_t flags = 0,
                           void* context = nullptr) {
   iovec piece{const_cast<uint64_t*>(from), sizeof *from};
@@ -292,7 +293,7 @@ inline ssize_t write_word(fid_ep* endpoint, const uint64_t* from, const Remote& 
   return fi_writemsg(endpoint, &message, flags);
 }
 
-// The counter's value: the first read may be of the word from before it.
+// Reads the counter twice: the first read may return an old value.
 inline uint64_t successes(const Owned<fid_cntr>& counter) {
   fi_cntr_read(counter.get());
   return fi_cntr_read(counter.get());
@@ -313,7 +314,7 @@ bool eventually(Condition condition, std::chrono::seconds limit = std::chrono::s
   return true;
 }
 
-// For what must not happen.
+// Gives a forbidden event time to occur.
 inline void breathe() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }
 
 }  // namespace lanyard

@@ -1,4 +1,5 @@
-// The simulated provider's counters by CXI's rules (nicsim/fi/README.md): ranges, reads, registers.
+// The simulated provider's counters under CXI's rules (nicsim/fi/README.md): ranges,
+// reads, registers.
 #include <atomic>
 
 #include "tests/nicsim/fi_harness.h"
@@ -7,7 +8,7 @@
 namespace lanyard {
 namespace {
 
-// CXI's extension, declared as its users do.
+// CXI's extension, declared as its users declare it.
 struct CounterOps {
   int (*set_wb_buffer)(struct fid*, void*, size_t);
   int (*get_mmio_addr)(struct fid*, void**, size_t*);
@@ -33,16 +34,16 @@ TEST(FiCounter, AddsSetsAndWrapsInItsRange) {
   ASSERT_EQ(fi_cntr_adderr(counter.get(), 100), 0);
   EXPECT_EQ(fi_cntr_adderr(counter.get(), 28), -FI_EINVAL);
   EXPECT_EQ(failures(counter), 100u);
-  ASSERT_EQ(fi_cntr_add(counter.get(), 3), 0);  // a register of 48 bits
+  ASSERT_EQ(fi_cntr_add(counter.get(), 3), 0);  // success wraps at 48 bits
   EXPECT_EQ(successes(counter), 2u);
   ASSERT_EQ(fi_cntr_set(counter.get(), 0), 0);
   EXPECT_EQ(successes(counter), 0u);
-  EXPECT_EQ(failures(counter), 100u);  // the other half stays
+  EXPECT_EQ(failures(counter), 100u);  // the failure half is unchanged
   ASSERT_EQ(fi_cntr_seterr(counter.get(), 0), 0);
   EXPECT_EQ(failures(counter), 0u);
 }
 
-TEST(FiCounter, SettingFiresWhatWaits) {
+TEST(FiCounter, SettingFiresWaitingWork) {
   Loner node;
   uint64_t one = 1, sum = 0;
   const auto trigger = node.counter(), done = node.counter();
@@ -71,7 +72,7 @@ TEST(FiCounter, ReadsAreCachedOrFresh) {
 #if defined(__x86_64__)
 TEST(FiCounter, TrappedStoresAreAllCounted) {
 #ifdef LANYARD_THREAD_SANITIZER
-  GTEST_SKIP() << "stores of several threads to one register are no race, but look like one";
+  GTEST_SKIP() << "the thread sanitizer reports a race for concurrent stores to one register";
 #endif
   const Variable trap("LANYARD_FI_MMIO", "trap");
   Loner node;
@@ -87,7 +88,7 @@ TEST(FiCounter, TrappedStoresAreAllCounted) {
     threads.emplace_back([&, i] {
       for (int store = 0; store < kStores; ++store) {
         if (i == 0)
-          *registers = 2;  // a constant, a register, an exchange
+          *registers = 2;  // stores a constant, a register, an exchange
         else if (i == 1)
           *registers = static_cast<uint64_t>(store);
         else
@@ -98,7 +99,7 @@ TEST(FiCounter, TrappedStoresAreAllCounted) {
   for (std::thread& thread : threads)
     thread.join();
   EXPECT_EQ(successes(counter), uint64_t{kStores} * (2 + 1) + uint64_t{kStores} * (kStores - 1) / 2);
-  EXPECT_EQ(*registers, 0u);  // reading is no fault, and tells nothing
+  EXPECT_EQ(*registers, 0u);  // a load does not fault and reads 0
   ASSERT_EQ(extensions(other).get_mmio_addr(&other->fid, &address, &bytes), 0);
   EXPECT_NE(const_cast<void*>(static_cast<volatile void*>(registers)), address);
 }
@@ -135,8 +136,8 @@ TEST(FiCounter, IsNotClosedWhileItIsBound) {
   EXPECT_EQ(fi_close(&node.fabric->fid), -FI_EBUSY);
 }
 
-// What waits for it goes with it: entries and slots are free at once, and nothing of it runs.
-TEST(FiCounter, TakesWhatWaitsForItAlong) {
+// Work that waits for a closed counter is dropped: its entries and slots are free at once.
+TEST(FiCounter, DropsItsWaitingWorkWhenClosed) {
   for (const char* pool : {"enospc", "stall"}) {
     const Variable setting("LANYARD_FI_POOL", pool), depth("LANYARD_FI_DWQ_DEPTH", "2");
     const bool stalls = std::string(pool) == "stall";
@@ -161,7 +162,7 @@ TEST(FiCounter, TakesWhatWaitsForItAlong) {
   }
 }
 
-TEST(FiCounter, IsClosedWhileOthersWorkCountsThere) {
+TEST(FiCounter, ClosesWhileOtherWorkCountsThere) {
   Loner node;
   uint64_t word = 7, target = 0;
   const auto region = node.region(&target, sizeof target);
@@ -173,11 +174,11 @@ TEST(FiCounter, IsClosedWhileOthersWorkCountsThere) {
   ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
   EXPECT_TRUE(eventually([&] { return std::atomic_ref<uint64_t>(target).load() == 7; }));
   breathe();
-  EXPECT_EQ(successes(other), 0u) << "a new counter is not the old one";
+  EXPECT_EQ(successes(other), 0u) << "a new counter counts the closed one's work";
 }
 
-// While the queue stalls a reading brings nothing new. A flush ends that, and what stalled never runs.
-TEST(FiCounter, ReadsAnewOnceAStallWasFlushed) {
+// While the queue stalls, a read returns the old value. A flush ends that; stalled work never runs.
+TEST(FiCounter, ReadsNewValuesAfterAStallIsFlushed) {
   for (const char* read : {"cached", "fresh"}) {
     const Variable setting("LANYARD_FI_CNTR_READ", read), depth("LANYARD_FI_DWQ_DEPTH", "1");
     Loner node;
@@ -198,7 +199,7 @@ TEST(FiCounter, ReadsAnewOnceAStallWasFlushed) {
       EXPECT_EQ(successes(counter), 0u);
     } else {
       breathe();
-      EXPECT_FALSE(has_read.load()) << "it waits for the command queue";
+      EXPECT_FALSE(has_read.load()) << "a fresh read must wait for the command queue";
     }
     ASSERT_EQ(node.flush(), 0);
     reader.join();
@@ -209,8 +210,9 @@ TEST(FiCounter, ReadsAnewOnceAStallWasFlushed) {
   }
 }
 
-// Threads read one counter while it grows. No read is older than what was certain before it, or than the thread's last.
-TEST(FiCounter, FreshReadsNeverFallBack) {
+// Threads read a growing counter. No read is older than a value known before it, or than the
+// thread's last read.
+TEST(FiCounter, FreshReadsNeverDecrease) {
   const Variable setting("LANYARD_FI_CNTR_READ", "fresh");
   Loner node;
   const auto counter = node.counter();

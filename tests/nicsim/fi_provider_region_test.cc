@@ -1,4 +1,4 @@
-// The simulated provider's regions, addresses and settings by CXI's rules (nicsim/fi/README.md).
+// The simulated provider's regions, addresses and settings under CXI's rules (nicsim/fi/README.md).
 #include <initializer_list>
 #include <utility>
 
@@ -16,15 +16,15 @@ TEST(FiRegion, IsEnabledInOrder) {
   EXPECT_EQ(fi_mr_bind(region.get(), &node.ep->fid, 0), -FI_EINVAL);  // not enabled
   ASSERT_EQ(fi_enable(node.ep.get()), 0);
   ASSERT_EQ(fi_mr_bind(region.get(), &node.ep->fid, 0), 0);
-  EXPECT_EQ(fi_mr_bind(region.get(), &node.ep->fid, 0), -FI_EINVAL);  // twice
+  EXPECT_EQ(fi_mr_bind(region.get(), &node.ep->fid, 0), -FI_EINVAL);  // bound already
   EXPECT_EQ(fi_mr_bind(region.get(), &counter->fid, FI_REMOTE_READ), -FI_EINVAL);
   ASSERT_EQ(fi_mr_enable(region.get()), 0);
-  EXPECT_EQ(fi_mr_bind(region.get(), &counter->fid, FI_REMOTE_WRITE), -FI_EINVAL);  // too late
+  EXPECT_EQ(fi_mr_bind(region.get(), &counter->fid, FI_REMOTE_WRITE), -FI_EINVAL);  // after fi_mr_enable()
   fid_ep* endpoint = node.ep.get();
   EXPECT_EQ(fi_close(&endpoint->fid), -FI_EBUSY);
 }
 
-TEST(FiRegion, CountsOnlyWhereEventsWereAskedFor) {
+TEST(FiRegion, CountsOnlyWithRemoteEvents) {
   Loner node({.caps = FI_RMA | FI_ATOMIC | FI_TRIGGER});
   uint64_t word = 0;
   const auto counter = node.counter();
@@ -33,7 +33,7 @@ TEST(FiRegion, CountsOnlyWhereEventsWereAskedFor) {
   EXPECT_EQ(fi_mr_bind(region.get(), &counter->fid, FI_REMOTE_WRITE), -FI_EINVAL);
 }
 
-TEST(FiRegion, LocalMemoryIsNoTarget) {
+TEST(FiRegion, LocalOnlyMemoryIsNoTarget) {
   Loner node;
   uint64_t word = 1, target = 0;
   const auto trigger = node.counter(), completion = node.counter();
@@ -75,14 +75,14 @@ TEST(FiAddresses, AreCompleteOnceUsed) {
   fi_addr_t place = 0;
   EXPECT_EQ(fi_av_insert(a.av.get(), late.data(), 1, &place, 0, nullptr), 0);
   EXPECT_EQ(place, FI_ADDR_NOTAVAIL);
-  // Without its own address a node does nothing.
+  // A node without its own address can do nothing.
   Node d;
   ASSERT_EQ(fi_av_insert(d.av.get(), late.data(), 1, &place, 0, nullptr), 1);
   uint64_t word = 0;
   EXPECT_EQ(write_word(d.ep.get(), &word, {place, 1}), -FI_EOPBADSTATE);
 }
 
-TEST(FiSettings, MistakesAreNoDomain) {
+TEST(FiSettings, WrongValuesOpenNoDomain) {
   const Info info = get_info({});
   for (const auto& [name, value] :
        std::initializer_list<std::pair<const char*, const char*>>{{"LANYARD_FI_DWQ_DEPTH", "0"},

@@ -1,5 +1,6 @@
-// The simulated libfabric provider through public libfabric alone: what fi_trigger(3) says. CXI's own rules stand in
-// the files beside this one; the NIC contract (tests/contract) runs over the driver on it.
+// The simulated libfabric provider through public libfabric only: the rules of
+// fi_trigger(3). The other fi_* files test CXI's own rules; tests/contract runs the NIC
+// contract over the driver on it.
 #include "tests/nicsim/fi_harness.h"
 
 namespace lanyard {
@@ -17,7 +18,7 @@ TEST(FiProvider, IsListed) {
   EXPECT_EQ(info->caps & FI_RMA_EVENT, FI_RMA_EVENT);
 }
 
-TEST(FiProvider, OffersNothingThatItCannotDo) {
+TEST(FiProvider, OffersOnlySupportedFeatures) {
   EXPECT_EQ(get_info({.caps = FI_MSG}), nullptr);
   EXPECT_EQ(get_info({.caps = FI_RMA | FI_HMEM}), nullptr);
   EXPECT_EQ(get_info({.mr_mode = FI_MR_ALLOCATED}), nullptr);  // not bound to endpoints
@@ -50,7 +51,7 @@ TEST_P(FiTransfer, EveryAtomic) {
   const When now{trigger.get(), 0, completion.get()};
   struct {
     AtomicWork work;
-    uint64_t word;  // afterwards
+    uint64_t word;  // expected afterwards
   } const steps[] = {
       {{.operand = &operand}, 15},
       {{.op = FI_ATOMIC_WRITE, .operand = &operand}, 5},
@@ -89,7 +90,7 @@ TEST_P(FiTransfer, ImmediateOperationsMakeEntries) {
   EXPECT_EQ(to, 10u);
   EXPECT_EQ(write_word(a_->ep.get(), &from, there, FI_FENCE), -FI_EINVAL);
   EXPECT_EQ(fi_read(a_->ep.get(), &from, 8, nullptr, kB, 0, there.key, nullptr), -FI_ENOSYS);
-  // The queue was bound selectively: this one says nothing.
+  // The queue is bound selectively: this write makes no entry.
   ASSERT_EQ(write_word(a_->ep.get(), &operand, there), 0);
   EXPECT_TRUE(eventually([&] { return successes(landed) == 3; }));
   EXPECT_EQ(to, 6u);
@@ -119,7 +120,7 @@ TEST_P(FiTransfer, FailedWorkIsReportedAndFiresItsChain) {
   EXPECT_TRUE(eventually([&] { return std::atomic_ref<uint64_t>(done).load() == 1; }));
 }
 
-// Two endpoints of one domain reach each other as those of two domains do.
+// Two endpoints of one domain reach each other like endpoints of two domains.
 TEST(FiProvider, TwoEndpointsOfOneDomain) {
   Node node;
   const Owned<fid_ep> second = node.endpoint();

@@ -1,4 +1,5 @@
-// The simulated provider with LANYARD_FI_VISIBILITY=late: data that comes after its count (nicsim/fi/README.md).
+// The simulated provider with LANYARD_FI_VISIBILITY=late: data arrives after its count
+// (nicsim/fi/README.md).
 #include <algorithm>
 #include <vector>
 
@@ -11,12 +12,12 @@ namespace {
 constexpr int kRounds = 200;
 constexpr size_t kBytes = 4096;
 
-// Two nodes, a message after the other; each is looked at right when it has been counted.
+// Sends message after message between two nodes and reads each as soon as it is counted.
 class Pair {
  public:
   explicit Pair(const char* visibility) : setting_("LANYARD_FI_VISIBILITY", visibility) { introduce({&from_, &to_}); }
 
-  // How many of the rounds saw old bytes, once `counted` had been counted.
+  // Returns in how many rounds old bytes were seen after counted() was true.
   template <typename Counted>
   int stale_rounds(uint64_t flags, Counted counted) {
     int stale = 0;
@@ -28,7 +29,7 @@ class Pair {
       const auto wanted = static_cast<uint64_t>(round);
       EXPECT_TRUE(eventually([&] { return successes(counted(*this)) == wanted; }));
       stale += !is_whole(round);
-      EXPECT_TRUE(eventually([&] { return is_whole(round); })) << "round " << round << " never comes";
+      EXPECT_TRUE(eventually([&] { return is_whole(round); })) << "the data of round " << round << " never arrives";
       EXPECT_TRUE(eventually([&] { return successes(written_) == wanted && successes(landed_) == wanted; }));
       fi_cq_msg_entry entry;
       fi_cq_read(from_.cq.get(), &entry, 1);
@@ -58,18 +59,18 @@ class Pair {
 
 TEST(FiVisibility, OrderedIsNeverStale) { EXPECT_EQ(Pair("ordered").stale_rounds(0, Pair::landed), 0); }
 
-// Bytes are read here while the provider still writes them: this race is the subject.
+// The test reads bytes while the provider writes them: that race is its purpose.
 struct FiLateData : ::testing::Test {
   void SetUp() override {
 #ifdef LANYARD_THREAD_SANITIZER
-    GTEST_SKIP() << "late bytes are read while they are written";
+    GTEST_SKIP() << "the test reads bytes while the provider writes them";
 #endif
   }
 };
 
 TEST_F(FiLateData, IsStaleWhereTheTargetCounts) { EXPECT_GT(Pair("late").stale_rounds(0, Pair::landed), kRounds / 4); }
 
-TEST_F(FiLateData, IsStaleWhereTheInitiatorHearsOfTransmission) {
+TEST_F(FiLateData, IsStaleAfterATransmitCompletion) {
   EXPECT_GT(Pair("late").stale_rounds(FI_TRANSMIT_COMPLETE, Pair::written), 0);
 }
 
@@ -77,8 +78,8 @@ TEST(FiVisibility, DeliveryIsNeverStale) {
   EXPECT_EQ(Pair("late").stale_rounds(FI_DELIVERY_COMPLETE, Pair::written), 0);
 }
 
-// The end of a region waits for what was counted: nothing is written there afterwards.
-TEST(FiVisibility, AClosedRegionIsLeftAlone) {
+// Closing a region waits for all counted data; nothing writes there afterwards.
+TEST(FiVisibility, AClosedRegionIsNotWritten) {
   const Variable setting("LANYARD_FI_VISIBILITY", "late");
   Node from, to;
   introduce({&from, &to});
@@ -91,7 +92,7 @@ TEST(FiVisibility, AClosedRegionIsLeftAlone) {
     const auto wanted = static_cast<uint64_t>(round + 1);
     ASSERT_TRUE(eventually([&] { return successes(landed) == wanted; }));
     region.reset();
-    EXPECT_EQ(target, 7u) << "what was counted has come";
+    EXPECT_EQ(target, 7u) << "counted data is missing after the region has closed";
     fi_cq_msg_entry entry;
     fi_cq_read(from.cq.get(), &entry, 1);
   }

@@ -1,4 +1,4 @@
-// The simulated provider's deferred work by CXI's rules (nicsim/fi/README.md): what is refused,
+// The simulated provider's deferred work under CXI's rules (nicsim/fi/README.md): refusals,
 // exhaustion, slots, flush.
 #include <array>
 #include <atomic>
@@ -8,7 +8,7 @@
 namespace lanyard {
 namespace {
 
-// CXI's extension, declared as its users do.
+// CXI's extension, declared as its users declare it.
 struct DomainOps {
   void* others[4];
   int (*get_dwq_depth)(struct fid*, size_t*);
@@ -36,7 +36,7 @@ TEST(FiWork, RefusesWhatCxiRefuses) {
   work.op.msg = &message;
   EXPECT_EQ(node.queue(work), -FI_ENOSYS);
   EXPECT_EQ(fi_control(&node.domain->fid, FI_CANCEL_WORK, &work), -FI_EINVAL);
-  // Nothing of all that has left anything behind.
+  // None of the refused work has an effect.
   EXPECT_EQ(node.flush(), 0);
   EXPECT_EQ(word, 0u);
 }
@@ -52,7 +52,7 @@ TEST(FiWork, NeedsAnEnabledEndpoint) {
   EXPECT_EQ(fi_ep_bind(node.ep.get(), &trigger->fid, FI_WRITE), -FI_EOPBADSTATE);
 }
 
-TEST(FiWork, DepthIsTold) {
+TEST(FiWork, ReportsItsDepth) {
   const Variable depth("LANYARD_FI_DWQ_DEPTH", "77");
   Loner node;
   for (const char* name : {"dom_ops_v2", "dom_ops_v3", "dom_ops_v6"}) {
@@ -67,7 +67,7 @@ TEST(FiWork, DepthIsTold) {
   EXPECT_EQ(fi_open_ops(&node.domain->fid, "other", 0, &ops, nullptr), -FI_EINVAL);
 }
 
-TEST(FiWork, EntriesAreCountedWhereTheyAreLimited) {
+TEST(FiWork, TheEntryLimitIsEnforced) {
   const Variable limited("FI_CXI_ENABLE_TRIG_OP_LIMIT", "1"), depth("LANYARD_FI_DWQ_DEPTH", "8");
   Loner node;
   uint64_t one = 1, sum = 0;
@@ -82,7 +82,7 @@ TEST(FiWork, EntriesAreCountedWhereTheyAreLimited) {
     ASSERT_EQ(node.flush(), 0);
     EXPECT_EQ(successes(completion), 0u);
   }
-  // What has fired needs none.
+  // Work that has fired holds no entry.
   ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, when), 0);
   ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
   EXPECT_TRUE(eventually([&] { return successes(completion) == 1; }));
@@ -92,7 +92,8 @@ TEST(FiWork, EntriesAreCountedWhereTheyAreLimited) {
   EXPECT_EQ(defer_atomic(node, {.operand = &one}, here, {trigger.get(), 2, completion.get()}), -FI_ENOSPC);
 }
 
-// A boolean of libfabric's in any spelling. What is none leaves the provider's default.
+// FI_CXI_ENABLE_TRIG_OP_LIMIT takes any spelling of libfabric's booleans; other values
+// keep the default.
 TEST(FiWork, TheLimitIsABoolean) {
   const Variable depth("LANYARD_FI_DWQ_DEPTH", "1");
   const std::string limiting = "yes true ON 1 ";
@@ -109,7 +110,7 @@ TEST(FiWork, TheLimitIsABoolean) {
   }
 }
 
-TEST(FiWork, StallsWhereEntriesAreNotLimited) {
+TEST(FiWork, StallsWithoutAnEntryLimit) {
   const Variable depth("LANYARD_FI_DWQ_DEPTH", "2");
   Loner node;
   uint64_t one = 1, sum = 0;
@@ -118,12 +119,12 @@ TEST(FiWork, StallsWhereEntriesAreNotLimited) {
   const Remote here{0, fi_mr_key(region.get())};
   for (int i = 0; i < 2; ++i)
     ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {first.get(), 1, completion.get()}), 0);
-  // These find no entry. Their condition is met, and yet nothing happens.
+  // These find no free entry: nothing happens although their threshold is reached.
   for (int i = 0; i < 2; ++i)
     ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {second.get(), 0, completion.get()}), 0);
   breathe();
   EXPECT_EQ(std::atomic_ref<uint64_t>(sum).load(), 0u);
-  // The host's reads stand in the same queue: no new value comes. Registers do not.
+  // The host's reads wait in the same queue and show no new value. Registers do not wait there.
   ASSERT_EQ(fi_cntr_add(second.get(), 5), 0);
   EXPECT_EQ(successes(second), 0u);
   ASSERT_EQ(fi_cntr_add(first.get(), 1), 0);
@@ -152,7 +153,7 @@ TEST(FiWork, SlotsAreHeldUntilTheQueueIsRead) {
   EXPECT_TRUE(eventually([&] { return successes(completion) == 8; }));
 }
 
-TEST(FiWork, QueueReportsWhatIsNotSelective) {
+TEST(FiWork, TheQueueReportsNonSelectiveWork) {
   Loner node({.selective = false});
   uint64_t one = 1, sum = 0;
   std::array<int, 3> contexts;
@@ -190,7 +191,7 @@ TEST(FiWork, FlushCancelsEveryCounterOfTheDomain) {
   EXPECT_EQ(std::atomic_ref<uint64_t>(sum).load(), 0u);
   EXPECT_EQ(successes(completion), 0u);
   EXPECT_EQ(failures(completion), 0u);
-  // The slots are free.
+  // All slots are free.
   for (int i = 0; i < 4; ++i)
     ASSERT_EQ(defer_atomic(node, {.operand = &one}, here, {first.get(), 1, completion.get()}), 0);
   EXPECT_TRUE(eventually([&] { return successes(completion) == 4; }));
@@ -210,7 +211,7 @@ TEST(FiWork, LowerThresholdsFireFirstAndTiesByAgeOrAgainstIt) {
                 0);
     ASSERT_EQ(fi_cntr_add(trigger.get(), 2), 0);
     ASSERT_TRUE(eventually([&] { return successes(completion) == 3; }));
-    EXPECT_EQ(word, newest ? 2u : 1u) << "the last that fired";
+    EXPECT_EQ(word, newest ? 2u : 1u) << "the wrong operation fired last";
   }
 }
 

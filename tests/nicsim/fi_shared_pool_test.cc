@@ -1,5 +1,5 @@
-// The entries that processes share, when those processes are killed: nothing that they held is lost, and nothing that
-// they left keeps the next job from starting. The processes are this very program, started anew with kUser set.
+// The entries that processes share, when processes are killed: their entries become free, and the
+// next job can start. The processes run this program again with kUser set.
 #include <gtest/gtest.h>
 #include <sys/sem.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ std::string job() {
   return name;
 }
 
-// Takes all but one, says so, and then takes and gives that one for ever.
+// Takes all entries but one, reports it, then takes and returns the last one forever.
 int use(const std::string& job) {
   Result<std::unique_ptr<SharedPool>> pool = SharedPool::open(job, kDepth);
   const char good = pool.ok() && pool.value()->take(kDepth - 1) ? 'y' : 'n';
@@ -46,7 +46,7 @@ struct User : ChildProcess {
   }
 };
 
-// The system takes a moment to end a process.
+// Retries for a while: the system needs a moment to end a process.
 template <typename Condition>
 bool eventually(Condition condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -56,7 +56,7 @@ bool eventually(Condition condition) {
   return true;
 }
 
-TEST(FiSharedPool, WhatAKilledProcessHeldComesBack) {
+TEST(FiSharedPool, EntriesOfAKilledProcessAreFreed) {
   const std::unique_ptr<SharedPool> mine = std::move(SharedPool::open(job(), kDepth).value());
   for (int round = 0; round < 60; ++round) {
     User user;
@@ -72,7 +72,7 @@ TEST(FiSharedPool, WhatAKilledProcessHeldComesBack) {
 TEST(FiSharedPool, TheNextJobStartsWithADepthOfItsOwn) {
   {
     User user;
-    EXPECT_EQ(SharedPool::open(job(), kDepth + 4).status().code(), Code::kInvalidArgument) << "it is used";
+    EXPECT_EQ(SharedPool::open(job(), kDepth + 4).status().code(), Code::kInvalidArgument) << "the pool is in use";
     user.die();
   }
   Result<std::unique_ptr<SharedPool>> next = SharedPool::open(job(), kDepth + 4);
@@ -81,7 +81,7 @@ TEST(FiSharedPool, TheNextJobStartsWithADepthOfItsOwn) {
   EXPECT_FALSE(next.value()->take(1));
   EXPECT_FALSE(SharedPool::open(job(), kDepth).ok());
   next.value().reset();
-  EXPECT_LT(::semget(SharedPool::key_of(job()), 0, 0), 0) << "whoever goes last takes it along";
+  EXPECT_LT(::semget(SharedPool::key_of(job()), 0, 0), 0) << "the last user must remove the semaphore";
 }
 
 TEST(FiSharedPool, TakesAllOrNothing) {

@@ -1,4 +1,5 @@
-// ThreadedNic: that a peer has gone is known to whoever has had an operation with it (N12).
+// ThreadedNic: a rank that has exchanged an operation with a peer learns that the peer
+// is gone (N12).
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -23,7 +24,8 @@ bool becomes_true(const std::function<bool()>& holds) {
 
 class LostPeers : public ::testing::TestWithParam<LocalOptions::Wire> {
  protected:
-  // Of 8 bytes, to the other rank. The NICs' own threads may carry it, or this one.
+  // Sends 8 bytes to the other rank. The NICs' own threads progress it, with `help`
+  // this thread too.
   void send(size_t from, bool help = false) {
     nic::Nic &source = fabric.nic(from), &target = fabric.nic(1 - from);
     const nic::CounterId done = source.open_counter().value();
@@ -40,7 +42,7 @@ class LostPeers : public ::testing::TestWithParam<LocalOptions::Wire> {
       return source.read(done).value().success == 1;
     }));
   }
-  // No call is made into the NIC of rank 0 but loads.
+  // Reads only: no call progresses the NIC of rank 0.
   void expect_that_its_end_is_seen() {
     EXPECT_EQ(fabric.nic(0).lost_peers(), 0u);
     EXPECT_FALSE(fabric.nic(0).is_lost(1));
@@ -58,19 +60,19 @@ class LostPeers : public ::testing::TestWithParam<LocalOptions::Wire> {
 };
 INSTANTIATE_TEST_SUITE_P(Over, LostPeers, ::testing::Values(LocalOptions::Wire::kShm, LocalOptions::Wire::kTcp));
 
-TEST_P(LostPeers, AreKnownToWhoHasOnlyReceived) {
+TEST_P(LostPeers, AreKnownToAPureReceiver) {
   send(1);
-  std::this_thread::sleep_for(milliseconds(400));  // its thread has gone to sleep
+  std::this_thread::sleep_for(milliseconds(400));  // the NIC's thread is asleep by now
   expect_that_its_end_is_seen();
 }
 
-TEST_P(LostPeers, AreKnownToWhoHasOnlySent) {
+TEST_P(LostPeers, AreKnownToAPureSender) {
   send(0);
   expect_that_its_end_is_seen();
 }
 
-// The NIC's own thread sleeps when the first message goes out. Another thread sends it.
-TEST_P(LostPeers, AreKnownToWhoWasAsleepAtTheFirstMessage) {
+// The NIC's own thread sleeps when another thread sends the first message.
+TEST_P(LostPeers, AreKnownToANicAsleepAtTheFirstMessage) {
   fabric.nic(0).open_counter().value();
   std::this_thread::sleep_for(milliseconds(400));
   fabric.nic(0).attend();

@@ -21,7 +21,7 @@ namespace {
 struct Item {
   uint32_t producer = 0;
   uint64_t number = 0;
-  uint64_t check = 0;  // a torn item shows
+  uint64_t check = 0;  // shows a torn item
 
   static Item make(uint32_t producer, uint64_t number) {
     return {producer, number, (number + 1) * 0x9e3779b97f4a7c15u ^ producer};
@@ -29,7 +29,7 @@ struct Item {
   bool whole() const { return check == make(producer, number).check; }
 };
 
-// A ring holds at least the capacity asked for. The smallest has two cells.
+// A ring holds at least the requested capacity. The smallest has two cells.
 TEST(MpscRing, FullRefusesAndLosesNothing) {
   for (const size_t capacity : {2u, 3u, 5u, 8u, 100u}) {
     MpscRing<uint64_t> ring(capacity);
@@ -45,13 +45,13 @@ TEST(MpscRing, FullRefusesAndLosesNothing) {
       ring.pop();
     }
     EXPECT_TRUE(ring.empty());
-    EXPECT_TRUE(ring.push(1)) << "and takes items again";
+    EXPECT_TRUE(ring.push(1)) << "the emptied ring must accept items again";
   }
 }
 
 TEST(MpscRing, AgainstADequeThroughManyWraps) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    const size_t capacity = size_t{2} << seed % 5;  // a power of two is kept exactly
+    const size_t capacity = size_t{2} << seed % 5;  // a power of two is not rounded up
     MpscRing<uint64_t> ring(capacity);
     std::deque<uint64_t> expected;
     std::mt19937_64 random(seed);
@@ -72,7 +72,7 @@ TEST(MpscRing, AgainstADequeThroughManyWraps) {
   }
 }
 
-// Gives the processor away only after a while: the other thread is usually quick.
+// Yields the processor only at every 256th call: the other thread is usually fast.
 class Patience {
  public:
   void wait() {
@@ -84,7 +84,8 @@ class Patience {
   uint32_t tries_ = 0;
 };
 
-// Each producer's items arrive whole, once and in order, in rings that are often full and in rings that never are.
+// Each producer's items arrive whole, once and in order, in rings that are often full
+// or never full.
 TEST(MpscRing, ProducersAtTheSameTime) {
   constexpr uint32_t kProducers = 4;
   for (const size_t capacity : {1u, 2u, 64u, 4096u}) {
@@ -116,8 +117,9 @@ TEST(MpscRing, ProducersAtTheSameTime) {
   }
 }
 
-// push() against "set a flag, then ask empty()": one of the two sees the other, else a consumer could sleep for ever.
-TEST(MpscRing, APusherAndASleeperNeverMissEachOther) {
+// push() against "set a flag, then call empty()": one of the two must see the other, or a consumer
+// sleeps forever.
+TEST(MpscRing, AProducerAndASleeperNeverMissEachOther) {
   constexpr int kRounds = 20'000;
   constexpr int kLast = -1;
   MpscRing<int> ring(2);
@@ -137,7 +139,7 @@ TEST(MpscRing, APusherAndASleeperNeverMissEachOther) {
       pushed.store(round);
     }
   });
-  // As many rounds as a second allows, on machines with more to do than processors.
+  // As many rounds as fit into a second, for busy machines.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   Patience patience;
   for (int round = 1; round <= kRounds && std::chrono::steady_clock::now() < end; ++round) {

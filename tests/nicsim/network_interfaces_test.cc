@@ -1,4 +1,4 @@
-// Which of a host's addresses the TCP wire listens on.
+// The choice of the host address on which the TCP wire listens.
 #include "nicsim/wire/network_interfaces.h"
 
 #include <gtest/gtest.h>
@@ -37,10 +37,10 @@ TEST(DefaultAddress, IsThatOfTheBestInterface) {
   for (auto& [best, interfaces] : cases) {
     EXPECT_EQ(default_address(interfaces), best);
     std::reverse(interfaces.begin(), interfaces.end());
-    EXPECT_EQ(default_address(interfaces), best) << "in the other order";
+    EXPECT_EQ(default_address(interfaces), best) << "with the interfaces in reverse order";
   }
   EXPECT_EQ(default_address(Interfaces{kLoopback, kNetwork, kOther}), "10.1.0.1");
-  EXPECT_EQ(default_address(Interfaces{kOther, kNetwork}), "10.2.0.1") << "the first of equals";
+  EXPECT_EQ(default_address(Interfaces{kOther, kNetwork}), "10.2.0.1") << "expected the first of equals";
 }
 
 TEST(NamedAddress, IsAnAddressOrAnInterfacesName) {
@@ -56,7 +56,7 @@ TEST(NamedAddress, IsAnAddressOrAnInterfacesName) {
   }
 }
 
-// What this system says of the one interface that every system has.
+// Every system has the loopback interface.
 TEST(NetworkInterfaces, TheLoopbackIsOne) {
   const Interfaces interfaces = network_interfaces();
   const auto loopback = std::find_if(interfaces.begin(), interfaces.end(),

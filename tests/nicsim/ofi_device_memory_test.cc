@@ -1,4 +1,5 @@
-// OfiNic with buffers of a GPU, which is made up: what the provider is asked, and what is said where it cannot.
+// OfiNic with buffers of a fake GPU: the registrations that the provider gets, and errors without
+// its support.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int kOrdinal = 3;
 
-// A piece of host memory that claims to be a device's.
+// Host memory that claims to be device memory.
 class FakeDevice final : public DeviceMemory {
  public:
   explicit FakeDevice(const char* kind) : kind_(kind) {}
@@ -27,7 +28,7 @@ class FakeDevice final : public DeviceMemory {
     if (at + bytes <= memory.data() || at >= end)
       return kHost;
     if (at < memory.data() || at + bytes > end)
-      return Status(Code::kInvalidArgument, "half on a device");
+      return Status(Code::kInvalidArgument, "the range is partly on the device");
     return kOrdinal;
   }
   Result<Copy> start_copy(void*, const void*, uint64_t) override { return none(); }
@@ -42,7 +43,7 @@ class FakeDevice final : public DeviceMemory {
   alignas(64) std::array<std::byte, 256> memory{};
 
  private:
-  static Status none() { return {Code::kUnsupported, "a made-up device"}; }
+  static Status none() { return {Code::kUnsupported, "the fake device supports no copies"}; }
 
   const char* const kind_;
 };
@@ -52,7 +53,7 @@ Result<std::unique_ptr<ofi::OfiNic>> open(const DeviceMemory* device) {
   return ofi::OfiNic::open({.device_memory = device});
 }
 
-TEST(OfiDeviceMemory, TheRegionSaysWhoseItIs) {
+TEST(OfiDeviceMemory, TheRegionNamesItsDevice) {
   const iovec piece{nullptr, 64};
   const FakeDevice cuda("cuda"), hip("hip"), other("abacus");
   const fi_mr_attr of_cuda = ofi::region_attributes(piece, 1, ofi::MemoryKind::of_device(cuda, kOrdinal).value());
@@ -66,7 +67,7 @@ TEST(OfiDeviceMemory, TheRegionSaysWhoseItIs) {
   EXPECT_EQ(open(&other).status().code(), Code::kInvalidArgument);
 }
 
-TEST(OfiDeviceMemory, AMessageFromItAndToIt) {
+TEST(OfiDeviceMemory, AMessageFromDeviceMemory) {
   const Variable accepted("LANYARD_FI_HMEM", "accepted");
   for (const char* kind : {"cuda", "hip"}) {
     FakeDevice device(kind);
@@ -80,7 +81,7 @@ TEST(OfiDeviceMemory, AMessageFromItAndToIt) {
     const Result<nic::RegionId> source = nic->register_region(device.memory.data(), 64, {});
     ASSERT_TRUE(source.ok()) << source.status().message();
     const Result<nic::RegionId> target = nic->register_region(host.data(), host.size(), {});
-    ASSERT_TRUE(target.ok()) << "host memory is still the host's";
+    ASSERT_TRUE(target.ok()) << "host memory must still register";
     nic::Op op;
     op.local = {source.value(), 0};
     op.remote = {0, nic->key(target.value()).value(), 0};
@@ -94,10 +95,10 @@ TEST(OfiDeviceMemory, AMessageFromItAndToIt) {
   }
 }
 
-TEST(OfiDeviceMemory, WhereTheProviderHasNoneItIsSaid) {
+TEST(OfiDeviceMemory, WithoutSupportRegistrationIsRefused) {
   FakeDevice device("cuda");
   const std::unique_ptr<ofi::OfiNic> nic = std::move(open(&device).value());
-  EXPECT_FALSE(nic->caps().device_memory) << "nothing is claimed that was dropped from the hints";
+  EXPECT_FALSE(nic->caps().device_memory) << "the provider refused FI_HMEM";
   const nic::Usage before = nic->usage();
   const Result<nic::RegionId> refused = nic->register_region(device.memory.data(), 64, {});
   EXPECT_EQ(refused.status().code(), Code::kUnsupported);
@@ -108,8 +109,8 @@ TEST(OfiDeviceMemory, WhereTheProviderHasNoneItIsSaid) {
   EXPECT_TRUE(nic->register_region(&word, sizeof word, {}).ok());
 }
 
-// The provider itself: a region of a device's wants a domain that was opened for it.
-TEST(OfiDeviceMemory, TheProviderTellsThemApart) {
+// Of the provider itself: device memory can be registered only in a domain opened with FI_HMEM.
+TEST(OfiDeviceMemory, TheProviderChecksTheDomain) {
   const auto register_one = [](const Node& node, fi_hmem_iface iface) {
     uint64_t word = 0;
     const iovec piece{&word, sizeof word};
@@ -123,7 +124,7 @@ TEST(OfiDeviceMemory, TheProviderTellsThemApart) {
   EXPECT_EQ(register_one(Node(), FI_HMEM_CUDA), -FI_ENOSYS);
   EXPECT_EQ(get_info({.caps = FI_RMA | FI_HMEM}), nullptr);
   const Variable accepted("LANYARD_FI_HMEM", "accepted");
-  EXPECT_EQ(register_one(Node(), FI_HMEM_CUDA), -FI_ENOSYS) << "it was not asked for";
+  EXPECT_EQ(register_one(Node(), FI_HMEM_CUDA), -FI_ENOSYS) << "the domain was opened without FI_HMEM";
   const Node node({.caps = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER | FI_HMEM});
   EXPECT_EQ(register_one(node, FI_HMEM_CUDA), 0);
   EXPECT_EQ(register_one(node, FI_HMEM_ROCR), 0);

@@ -1,5 +1,5 @@
-// OfiNic where something is missing, refused or dies: an error that says what to do, within a bound, and nothing left
-// behind. The peer that dies is this very program in another process.
+// OfiNic with missing features, refusals and dead peers: it returns an error that says what to do,
+// within a time limit, and leaks nothing. The dying peer is this program in another process.
 #include <dirent.h>
 #include <sys/resource.h>
 
@@ -25,7 +25,7 @@ constexpr const char* kPeer = "LANYARD_TEST_PEER";
 constexpr const char* kHolds = "LANYARD_TEST_HOLDS";
 constexpr size_t kBytes = 64;
 
-// Longer than the driver's own patience (a second) by what a busy machine needs.
+// The driver gives up after a second; the rest is for busy machines.
 constexpr milliseconds kBound{5000};
 
 std::unique_ptr<ofi::OfiNic> open_nic() {
@@ -43,7 +43,7 @@ auto within_bound(Call call) {
   return result;
 }
 
-// ---- A peer that dies
+// ---- A dead peer
 
 struct Introduction {
   std::array<std::byte, nic::Address::kMaxBytes> address{};
@@ -59,7 +59,7 @@ struct Introduction {
   nic::Address address_of() const { return {{address.begin(), address.begin() + static_cast<ptrdiff_t>(bytes)}}; }
 };
 
-// Takes entries that the two processes share, as many as it is told, for work that never fires.
+// Takes entries that the processes share, as many as kHolds says, for work that never fires.
 void hold_entries(nic::Nic& nic) {
   const char* const number = std::getenv(kHolds);
   alignas(8) static std::array<std::byte, kBytes> memory{};
@@ -74,7 +74,7 @@ void hold_entries(nic::Nic& nic) {
   }
 }
 
-// Rank 1: has a region and waits.
+// Rank 1: registers a region and waits.
 int be_peer() {
   const std::unique_ptr<ofi::OfiNic> nic = open_nic();
   const Introduction mine = Introduction::of(*nic);
@@ -135,11 +135,11 @@ class OfiFailures : public ::testing::Test {
   nic::RemoteKey key_;
 };
 
-TEST_F(OfiFailures, WhatGoesToADeadPeerFailsAndSaysSo) {
+TEST_F(OfiFailures, OperationsToADeadPeerFail) {
   const std::array<nic::DeferredOp, 2> ops{write(1), write(2)};
   ASSERT_TRUE(nic_->post(ops).ok());
   ASSERT_TRUE(nic_->add(trigger_, 1).ok());
-  ASSERT_TRUE(reaches({1, 0})) << "it lives";
+  ASSERT_TRUE(reaches({1, 0})) << "the first write should succeed";
   peer_->die();
   ASSERT_TRUE(nic_->add(trigger_, 1).ok());
   ASSERT_TRUE(reaches({1, 1}));
@@ -153,15 +153,16 @@ TEST_F(OfiFailures, WhatGoesToADeadPeerFailsAndSaysSo) {
   EXPECT_FALSE(nic_->is_lost(0));
   ASSERT_TRUE(nic_->issue(write(0).op).ok());
   ASSERT_TRUE(reaches({1, 2}));
-  EXPECT_EQ(nic_->lost_peers(), 1u) << "lost once";
-  // Nothing is under way any more: everything closes.
+  EXPECT_EQ(nic_->lost_peers(), 1u) << "the peer must be lost once";
+  // Nothing is in flight: everything can be closed.
   EXPECT_TRUE(within_bound([&] { return nic_->deregister_region(region_); }).ok());
   EXPECT_TRUE(within_bound([&] { return nic_->close_counter(trigger_); }).ok());
   EXPECT_TRUE(within_bound([&] { return nic_->close_counter(done_); }).ok());
 }
 
-// An entry that waits for a dead peer holds what it names: to close that is an error at once. A flush takes it back.
-TEST_F(OfiFailures, WhatWaitsForADeadPeerIsAnErrorUntilItIsFlushed) {
+// An entry that waits for a dead peer uses its region and counters: closing these fails at once. A
+// flush frees them.
+TEST_F(OfiFailures, ClosingFailsUntilEntriesForADeadPeerAreFlushed) {
   const nic::DeferredOp never = write(100);
   ASSERT_TRUE(nic_->post({&never, 1}).ok());
   peer_->die();
@@ -178,8 +179,9 @@ TEST_F(OfiFailures, WhatWaitsForADeadPeerIsAnErrorUntilItIsFlushed) {
   EXPECT_TRUE(nic_->close_counter(done_).ok());
 }
 
-// A flush gives up what a peer has not answered. The answer may come later, when others use what it used.
-TEST_F(OfiFailures, WhatEndsAfterAFlushGaveItUpIsNobodysEnd) {
+// A flush gives up operations that a peer has not acknowledged. A late acknowledgement must not
+// end newer work.
+TEST_F(OfiFailures, ALateEndAfterAFlushEndsNoNewerWork) {
   const uint32_t depth = nic_->caps().deferred_depth;
   nic::DeferredOp op = write(1);
   ASSERT_TRUE(nic_->post({&op, 1}).ok());
@@ -191,7 +193,7 @@ TEST_F(OfiFailures, WhatEndsAfterAFlushGaveItUpIsNobodysEnd) {
   op.op.context = 43;
   ASSERT_TRUE(nic_->post({&op, 1}).ok());
   peer_->resume();
-  ASSERT_TRUE(reaches({1, 0})) << "the card has counted it";
+  ASSERT_TRUE(reaches({1, 0})) << "the NIC must count the late end";
   const std::array waiting{nic::ContextStarts{43}};
   for (int i = 0; i < 50; ++i) {
     nic_->progress();
@@ -206,7 +208,7 @@ TEST_F(OfiFailures, WhatEndsAfterAFlushGaveItUpIsNobodysEnd) {
   EXPECT_EQ(nic_->failures(), 0u);
 }
 
-TEST_F(OfiFailures, WhatFailsAfterAFlushGaveItUpIsRecordedAsItsOwn) {
+TEST_F(OfiFailures, ALateFailureAfterAFlushKeepsItsRecord) {
   nic::DeferredOp op = write(1);
   ASSERT_TRUE(nic_->post({&op, 1}).ok());
   peer_->stop();
@@ -225,10 +227,10 @@ TEST_F(OfiFailures, WhatFailsAfterAFlushGaveItUpIsRecordedAsItsOwn) {
   EXPECT_EQ(record->peer, 1u);
   EXPECT_TRUE(nic_->is_lost(1));
   EXPECT_FALSE(nic_->is_lost(0));
-  EXPECT_EQ(nic_->free_entries(), nic_->caps().deferred_depth - 1) << "the new one waits";
+  EXPECT_EQ(nic_->free_entries(), nic_->caps().deferred_depth - 1) << "only the new operation may hold an entry";
 }
 
-TEST_F(OfiFailures, ADeadPeerDoesNotKeepTheNicFromEnding) {
+TEST_F(OfiFailures, ADeadPeerDoesNotBlockTheDestructor) {
   for (uint64_t i = 1; i <= 8; ++i) {
     const nic::DeferredOp op = write(i);
     ASSERT_TRUE(nic_->post({&op, 1}).ok());
@@ -241,7 +243,7 @@ TEST_F(OfiFailures, ADeadPeerDoesNotKeepTheNicFromEnding) {
   });
 }
 
-// ---- Work that runs without an entry, because the peer holds them all, or all but one
+// ---- Work that runs without an entry, because the peer holds all entries, or all but one
 
 class OfiWithoutEntries : public OfiFailures {
  protected:
@@ -262,7 +264,7 @@ class OfiWithoutEntries : public OfiFailures {
   const Variable depth_, job_, pool_, held_;
 };
 
-TEST_F(OfiWithoutEntries, WhatFailsIsCountedOnceAndFiresItsChain) {
+TEST_F(OfiWithoutEntries, AFailureCountsOnceAndFiresItsChain) {
   nic::DeferredOp op = write(1);
   op.op.remote.key.value = ~key_.value;
   nic::DeferredOp chained = write(1);
@@ -283,7 +285,7 @@ TEST_F(OfiWithoutEntries, WhatFailsIsCountedOnceAndFiresItsChain) {
   EXPECT_EQ(nic_->lost_peers(), 0u);
 }
 
-TEST_F(OfiWithoutEntries, WhatWaitsIsFlushedByTheDriverAlone) {
+TEST_F(OfiWithoutEntries, WaitingWorkIsFlushedByTheDriver) {
   const std::array<nic::DeferredOp, 2> ops{write(1), write(2)};
   ASSERT_TRUE(nic_->post(ops).ok());
   EXPECT_EQ(nic_->free_entries(), kDepth - 2);
@@ -299,8 +301,8 @@ struct OfiWithOneEntry : OfiWithoutEntries {
   OfiWithOneEntry() : OfiWithoutEntries(kDepth - 1) {}
 };
 
-// A flush takes back what waits with the card. What runs without an entry goes on.
-TEST_F(OfiWithOneEntry, AFlushLeavesWhatRunsAtOnceToItsEnd) {
+// A flush cancels work that waits in the NIC. Work that runs without an entry continues.
+TEST_F(OfiWithOneEntry, AFlushDoesNotCancelRunningWork) {
   const std::array<nic::DeferredOp, 2> ops{write(1000), write(1)};
   ASSERT_TRUE(nic_->post({&ops[0], 1}).ok());
   peer_->stop();
@@ -309,17 +311,17 @@ TEST_F(OfiWithOneEntry, AFlushLeavesWhatRunsAtOnceToItsEnd) {
   nic_->progress();
   ASSERT_TRUE(nic_->flush().ok());
   EXPECT_EQ(nic_->free_entries(), kDepth - 1);
-  EXPECT_EQ(nic_->deregister_region(region_).code(), Code::kInvalidState) << "it is read";
+  EXPECT_EQ(nic_->deregister_region(region_).code(), Code::kInvalidState) << "the region is still being read";
   peer_->resume();
   ASSERT_TRUE(reaches({1, 0}));
   EXPECT_TRUE(settles());
   EXPECT_TRUE(nic_->deregister_region(region_).ok());
 }
 
-// ---- A flush of nothing
+// ---- A flush without waiting work
 
-// The provider's own takes a minute here.
-TEST(OfiFlush, TakesNoTimeWhereNothingWaits) {
+// The provider's own flush takes a minute here.
+TEST(OfiFlush, TakesNoTimeWithoutWaitingWork) {
   const Variable pause("LANYARD_FI_FLUSH_MS", "60000");
   std::unique_ptr<ofi::OfiNic> nic = open_nic();
   const nic::Address self = nic->address();
@@ -340,17 +342,17 @@ TEST(OfiFlush, TakesNoTimeWhereNothingWaits) {
   });
 }
 
-// ---- What is missing
+// ---- Missing features
 
-TEST(OfiMissing, ADomainThatIsNotThere) {
+TEST(OfiMissing, AMissingDomain) {
   use_provider();
   const Result<std::unique_ptr<ofi::OfiNic>> none = ofi::OfiNic::open({.domain = "cxi7"});
   EXPECT_EQ(none.status().code(), Code::kUnsupported);
   EXPECT_NE(none.status().message().find("but: cxi0"), std::string::npos) << none.status().message();
 }
 
-// Registers that the provider does not map are not claimed; the bell that remains rings.
-TEST(OfiMissing, RegistersThatAreRefused) {
+// The driver does not claim registers that the provider does not map; the host call still rings.
+TEST(OfiMissing, RefusedRegisters) {
   const Variable refused("LANYARD_FI_MMIO", "refused");
   const std::unique_ptr<ofi::OfiNic> nic = open_nic();
   EXPECT_FALSE(nic->caps().doorbell_mmio_add);
@@ -364,7 +366,7 @@ TEST(OfiMissing, RegistersThatAreRefused) {
   EXPECT_TRUE(eventually([&] { return nic->read(counter).value().success == 3; }));
 }
 
-// ---- Nothing is left behind
+// ---- Leaks
 
 size_t entries_of(const char* folder) {
   DIR* opened = ::opendir(folder);
@@ -382,12 +384,12 @@ struct Left {
 };
 
 void expect_nothing_new(const Left& before) {
-  EXPECT_TRUE(eventually([&] { return Left() == before; }))
-      << Left().files << " files for " << before.files << ", " << Left().threads << " threads for " << before.threads;
+  EXPECT_TRUE(eventually([&] { return Left() == before; })) << Left().files << " files, before " << before.files << "; "
+                                                            << Left().threads << " threads, before " << before.threads;
 }
 
-// The system allows one file more each time, so opening fails at every place that wants a file.
-TEST(OfiLeavesNothing, WhereOpeningFailsHalfWay) {
+// The limit grows by one file per attempt, so that opening fails at every step that needs a file.
+TEST(OfiLeavesNothing, WhenOpeningFailsHalfWay) {
   open_nic().reset();
   const Left before;
   rlimit usual{};

@@ -1,4 +1,4 @@
-// Locality: which card is near, on a made-up machine of two sockets (two_sockets.xml).
+// Locality: finds the nearest NIC on a synthetic machine with two sockets (two_sockets.xml).
 #include "transport/cxi/locality.h"
 
 #include <gtest/gtest.h>
@@ -18,22 +18,22 @@ Locality two_sockets() {
   return std::move(Locality::load().value());
 }
 
-// What getinfo would say of cards on these buses; 0: that it is no PCI device.
-class Cards {
+// getinfo's result for NICs on these buses; 0: not a PCI device.
+class FakeNics {
  public:
-  explicit Cards(const std::vector<uint32_t>& buses) : all_(buses.size()) {
+  explicit FakeNics(const std::vector<uint32_t>& buses) : all_(buses.size()) {
     for (size_t i = 0; i < buses.size(); ++i) {
-      Card& card = all_[i];
-      card.info.next = i + 1 < buses.size() ? &all_[i + 1].info : nullptr;
+      FakeNic& fake = all_[i];
+      fake.info.next = i + 1 < buses.size() ? &all_[i + 1].info : nullptr;
       if (buses[i] == 0)
         continue;
-      card.bus.bus_type = FI_BUS_PCI;
-      card.bus.attr.pci.bus_id = static_cast<uint8_t>(buses[i]);
-      card.nic.bus_attr = &card.bus;
-      card.info.nic = &card.nic;
+      fake.bus.bus_type = FI_BUS_PCI;
+      fake.bus.attr.pci.bus_id = static_cast<uint8_t>(buses[i]);
+      fake.nic.bus_attr = &fake.bus;
+      fake.info.nic = &fake.nic;
     }
   }
-  // Which of them is nearest.
+  // The index of the nearest one.
   ptrdiff_t nearest_here() {
     const fi_info* chosen = nearest(&all_[0].info, two_sockets());
     for (size_t i = 0; i < all_.size(); ++i)
@@ -43,15 +43,15 @@ class Cards {
   }
 
  private:
-  struct Card {
+  struct FakeNic {
     fi_bus_attr bus{};
     fid_nic nic{};
     fi_info info{};
   };
-  std::vector<Card> all_;
+  std::vector<FakeNic> all_;
 };
 
-TEST(Locality, SaysWhereACardIs) {
+TEST(Locality, ReportsWhereANicIs) {
   const Locality machine = two_sockets();
   const auto first = machine.place_of(on_bus(0x41));
   const auto second = machine.place_of(on_bus(0xc1));
@@ -72,12 +72,12 @@ TEST(Locality, SaysWhereACardIs) {
 TEST(Locality, TheNearestToThisThread) {
   cpu_set_t before, only;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
-  Cards cards({0, 0xc1, 0x41});
+  FakeNics nics({0, 0xc1, 0x41});
   CPU_ZERO(&only);
   CPU_SET(0, &only);
   if (sched_setaffinity(0, sizeof only, &only) != 0)
-    GTEST_SKIP() << "core 0 is not ours";
-  EXPECT_EQ(cards.nearest_here(), 2) << "core 0 is in the first socket";
+    GTEST_SKIP() << "this process may not use core 0";
+  EXPECT_EQ(nics.nearest_here(), 2) << "core 0 belongs to the first socket";
   ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 

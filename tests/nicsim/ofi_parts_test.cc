@@ -1,4 +1,4 @@
-// What OfiNic is made of: return codes and keys.
+// Parts of OfiNic: return codes and keys.
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
@@ -24,14 +24,14 @@ TEST(OfiStatus, ReturnCodesBecomeStatus) {
   EXPECT_EQ(ofi_status(-FI_EINVAL, "fi_domain").message().find("fi_domain: "), 0u);
 }
 
-TEST(OfiStatus, AFailedOperationNeverSaysAgain) {
+TEST(OfiStatus, AFailedOperationNeverReturnsAgain) {
   for (int error : {FI_EAGAIN, FI_ENOSPC})
     EXPECT_EQ(completion_code(error), Code::kFailed);
   EXPECT_EQ(completion_code(FI_EIO), Code::kFailed);
 }
 
-// libfabric reads the variable itself, and says only that there is no such provider.
-TEST(Fabric, AProviderThatIsMissingMayHaveBeenFilteredAway) {
+// libfabric reads FI_PROVIDER itself and reports only that no provider fits.
+TEST(Fabric, AMissingProviderMayBeFilteredOut) {
   Library library = Library::load().value();
   library.getinfo = [](uint32_t, const char*, const char*, uint64_t, const fi_info*, fi_info**) { return -FI_ENODATA; };
   const auto error = [&] { return Fabric::open("", 1, false, library).status().message(); };
@@ -45,15 +45,15 @@ TEST(Fabric, AProviderThatIsMissingMayHaveBeenFilteredAway) {
     ::setenv("FI_PROVIDER", kept.c_str(), 1);
 }
 
-TEST(KeyMaker, KeysAreNewAndSayWhatAtomicsNeed) {
+TEST(KeyMaker, KeysAreNewAndTellMisalignment) {
   KeyMaker keys;
   std::set<uint64_t> seen;
   for (uintptr_t base = 4096; base < 4096 + 64; ++base) {
     const nic::RemoteKey key = keys.next(reinterpret_cast<void*>(base)).value();
     EXPECT_TRUE(seen.insert(key.value).second);
     EXPECT_EQ(KeyMaker::misaligned(key), base % 8 != 0);
-    EXPECT_FALSE(KeyMaker::misaligned({~key.value})) << "a key that is none says nothing";
-    EXPECT_GE(key.value, 100u) << "the CXI provider's optimized keys";
+    EXPECT_FALSE(KeyMaker::misaligned({~key.value})) << "an unknown key must not count as misaligned";
+    EXPECT_GE(key.value, 100u) << "keys below 100 are the CXI provider's optimized keys";
   }
 }
 
@@ -67,7 +67,7 @@ TEST(KeyMaker, RunsOutWithoutGivingAKeyTwice) {
     EXPECT_LT(key.value, uint64_t{1} << 32);
   }
   EXPECT_EQ(keys.next(nullptr).status().code(), Code::kExhausted);
-  EXPECT_EQ(keys.next(nullptr).status().code(), Code::kExhausted) << "and stays so";
+  EXPECT_EQ(keys.next(nullptr).status().code(), Code::kExhausted) << "must stay exhausted";
 }
 
 }  // namespace

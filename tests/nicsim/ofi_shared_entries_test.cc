@@ -1,5 +1,6 @@
-// One pool of deferred-work entries for several processes: the driver when another process holds them all. The other
-// process is this very program, started anew with kHolder set. For the pool itself see fi_shared_pool_test.cc.
+// One pool of deferred-work entries for several processes: the driver while another process holds
+// all entries. That process runs this program again with kHolder set. fi_shared_pool_test.cc
+// tests the pool.
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,7 +16,7 @@ constexpr const char* kHolder = "LANYARD_TEST_HOLDS";
 constexpr int kDepth = 12;
 constexpr uint64_t kNever = 1000;
 
-// Holds so many entries, says how many it has got, and lets go when its input ends.
+// Takes `entries` entries, reports how many it has got, and releases them when its input ends.
 int hold(int entries) {
   Loner node;
   uint64_t word = 0, target = 0;
@@ -39,7 +40,7 @@ class Holder : public ChildProcess {
   }
 };
 
-// What the environment says to both processes.
+// Sets the environment of both processes.
 class OfiSharedEntries : public ::testing::TestWithParam<const char*> {
  protected:
   OfiSharedEntries()
@@ -54,7 +55,7 @@ class OfiSharedEntries : public ::testing::TestWithParam<const char*> {
   const Variable depth_, job_, pool_;
 };
 
-// A driver that talks to itself.
+// A driver that sends to itself.
 struct DriverAlone {
   DriverAlone() {
     Result<std::unique_ptr<ofi::OfiNic>> opened = ofi::OfiNic::open({});
@@ -91,8 +92,9 @@ struct DriverAlone {
   nic::RemoteKey target_key;
 };
 
-// While another process holds everything nothing is lost. Where the provider refuses, due work runs without an entry.
-TEST_P(OfiSharedEntries, TheDriverLivesWithoutAny) {
+// While another process holds all entries, no work is lost. If the provider refuses work that is
+// due, the driver runs it without an entry.
+TEST_P(OfiSharedEntries, TheDriverWorksWithoutEntries) {
   DriverAlone mine;
   EXPECT_EQ(mine.nic->caps().deferred_depth, static_cast<uint32_t>(kDepth));
   Holder other(kDepth);
@@ -113,8 +115,8 @@ TEST_P(OfiSharedEntries, TheDriverLivesWithoutAny) {
   EXPECT_EQ(mine.nic->failures(), 0u);
 }
 
-// The driver holds them all, and another process gets what it gives back.
-TEST_P(OfiSharedEntries, TheDriverGivesThemBack) {
+// The driver uses all entries; another process gets them afterwards.
+TEST_P(OfiSharedEntries, TheDriverReturnsItsEntries) {
   DriverAlone mine;
   for (int i = 0; i < kDepth; ++i)
     ASSERT_TRUE(mine.post(1).ok());

@@ -1,4 +1,4 @@
-"""The environment in which libfabric finds the simulated CXI provider, seen from where tests run."""
+"""Environment variables that let libfabric find the simulated CXI provider from a test's directory."""
 
 SIMULATED_CXI = {
     "FI_PROVIDER_PATH": "nicsim/fi",

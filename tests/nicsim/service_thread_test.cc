@@ -15,7 +15,7 @@ sigset_t blocked_here() {
   return blocked;
 }
 
-TEST(ServiceThread, LeavesTheApplicationsSignalsAlone) {
+TEST(ServiceThread, BlocksTheApplicationsSignals) {
   const sigset_t before = blocked_here();
   sigset_t inside;
   Result<std::thread> thread = start_service_thread("lanyard-test", [&] { inside = blocked_here(); });

@@ -1,4 +1,5 @@
-// ThreadedNic against a peer that is played by hand: operations are under way for as long as a test wants.
+// ThreadedNic against a peer that the test plays: operations stay in flight as long as
+// the test wants.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -26,7 +27,7 @@ using nic::CounterValue;
 using nicsim::Packet;
 using nicsim::PacketKind;
 
-// Keeps what comes.
+// Stores the packets that arrive.
 struct Peer final : nicsim::Sink {
   std::byte* place(const Packet&) override { return nullptr; }
   void landed(const Packet&, bool) override {}
@@ -88,13 +89,13 @@ class Flight : public ::testing::Test {
   nic::RegionId region;
 };
 
-TEST_F(Flight, GoesOnThroughAFlush) {
+TEST_F(Flight, ContinuesThroughAFlush) {
   std::array<nic::DeferredOp, 6> ops;
   for (size_t i = 0; i < ops.size(); ++i)
     ops[i] = {.op = sum(), .trigger = trigger, .threshold = i < 3 ? 1u : 2u};
   ASSERT_TRUE(nic->post(ops).ok());
   ASSERT_TRUE(nic->add(trigger, 1).ok());
-  ASSERT_TRUE(arrive(2)) << "two are under way, one is ready, three wait";
+  ASSERT_TRUE(arrive(2)) << "expected two in flight, one ready and three waiting";
   ASSERT_TRUE(nic->issue(sum()).ok());
   ASSERT_TRUE(nic->flush().ok());
   EXPECT_EQ(nic->free_entries(), 8u);
@@ -103,7 +104,7 @@ TEST_F(Flight, GoesOnThroughAFlush) {
   EXPECT_EQ(nic->read(done).value(), CounterValue{});
   answer(0);
   answer(1);
-  ASSERT_TRUE(arrive(3)) << "what was issued";
+  ASSERT_TRUE(arrive(3)) << "the issued operation is missing";
   EXPECT_TRUE(becomes(done, {.success = 2}));
   answer(2);
   EXPECT_TRUE(becomes(done, {.success = 3}));
@@ -115,8 +116,8 @@ TEST_F(Flight, GoesOnThroughAFlush) {
   EXPECT_EQ(peer.atomics.size(), 3u);
 }
 
-// What has been taken back has given its places back too.
-TEST_F(Flight, GoesOnThroughACancel) {
+// Cancelled entries free their places.
+TEST_F(Flight, ContinuesThroughACancel) {
   std::array<nic::DeferredOp, 8> ops;
   for (size_t i = 0; i < ops.size(); ++i)
     ops[i] = {.op = sum(), .trigger = trigger, .threshold = i < 2 ? 1u : 2u};
@@ -133,8 +134,8 @@ TEST_F(Flight, GoesOnThroughACancel) {
   EXPECT_EQ(peer.atomics.size(), 2u);
 }
 
-// An answer from whom the operation did not go to, or twice, is none.
-TEST_F(Flight, EndsOnce) {
+// An acknowledgement from a rank that is not the target, or a second one, is ignored.
+TEST_F(Flight, AnOperationEndsOnce) {
   ASSERT_TRUE(nic->issue(sum()).ok());
   ASSERT_TRUE(arrive(1));
   wire->send(0, {.kind = PacketKind::kAck, .source = 1, .token = peer.atomics[0].token + 1}, nullptr);
@@ -148,13 +149,13 @@ TEST_F(Flight, EndsOnce) {
   EXPECT_TRUE(becomes(done, {.success = 2}));
 }
 
-// The failure is counted once its cause is known.
-TEST_F(Flight, FailsWhereThePeerGoes) {
+// The failure is counted only when its cause is known.
+TEST_F(Flight, FailsWhenThePeerDies) {
   nic::Op op = sum();
   op.context = 77;
   ASSERT_TRUE(nic->issue(op).ok());
   ASSERT_TRUE(arrive(1));
-  EXPECT_FALSE(nic->is_lost(1));  // one that stands still has not gone
+  EXPECT_FALSE(nic->is_lost(1));  // a stopped peer is not lost
   wire.reset();
   EXPECT_TRUE(becomes(done, {.failure = 1}));
   EXPECT_TRUE(nic->is_lost(1));
@@ -164,9 +165,9 @@ TEST_F(Flight, FailsWhereThePeerGoes) {
   EXPECT_EQ(failure.peer, 1u);
 }
 
-// The peer stands still in a copy of its own to a region. The region cannot go: nothing has changed, and other calls go
-// on meanwhile.
-TEST_F(Flight, ARegionThatAPeerCopiesToCannotBeTakenAway) {
+// The peer stops in the middle of its own copy to a region. Deregistration times out and changes
+// nothing; other calls proceed meanwhile.
+TEST_F(Flight, ARegionThatAPeerCopiesToIsNotDeregistered) {
   constexpr uint64_t kBytes = uint64_t{32} << 20;
   const std::vector<std::byte> source(kBytes);
   std::vector<std::byte> memory(kBytes);
@@ -177,7 +178,7 @@ TEST_F(Flight, ARegionThatAPeerCopiesToCannotBeTakenAway) {
   nicsim::InboxPort port =
       nicsim::InboxPort::attach(segment.value().base(), segment.value().bytes(), address.nonce).value();
   Packet packet{.source = 1, .key = nic->key(target).value().value, .bytes = kBytes};
-  // Whether the peer has got a portion before the NIC has copied all is chance.
+  // Whether the peer claims a portion before the NIC has copied everything is a matter of chance.
   bool copying = false;
   for (uint64_t tries = 0; tries < 1000 && !copying; ++tries) {
     ASSERT_TRUE(becomes(arrived, {.success = tries}));
@@ -206,10 +207,10 @@ TEST_F(Flight, ARegionThatAPeerCopiesToCannotBeTakenAway) {
   nic::Op op = sum();
   op.local = {target, 0};
   op.completion = {};
-  EXPECT_TRUE(nic->issue(op).ok()) << "it is a region as any other";
+  EXPECT_TRUE(nic->issue(op).ok()) << "the region must still be usable";
   ASSERT_TRUE(arrive(1));
   answer(0);
-  port.claims(0).pushed();  // and it never says so
+  port.claims(0).pushed();  // the peer does not report it
   const auto deadline = std::chrono::steady_clock::now() + kBound;
   Status status;
   while (!(status = nic->deregister_region(target)).ok() && std::chrono::steady_clock::now() < deadline)

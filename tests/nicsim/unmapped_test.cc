@@ -1,5 +1,6 @@
-// ThreadedNic between two processes: a message whose memory is no longer mapped fails at its sender, and nothing else
-// does. For short messages and for those that travel through the inbox that is the user's own fault signal.
+// ThreadedNic between two processes: a message whose memory has been unmapped fails at its sender,
+// and nothing else fails. For short messages, and for those through the inbox, the copying process
+// gets SIGSEGV instead.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -27,7 +28,7 @@ namespace {
 constexpr uint64_t kLong = uint64_t{1} << 20;
 constexpr std::chrono::seconds kBound{20};
 
-// One of two ranks, with a way to talk beside the NIC, and memory that the other one may write.
+// One of two ranks, with a channel beside the NIC and memory that the other rank may write.
 struct Rank {
   uint32_t self = 0;
   int channel = -1;
@@ -35,7 +36,7 @@ struct Rank {
   nic::CounterId arrivals = {}, done = {};
   std::byte* memory = nullptr;
   nic::RegionId region = {};
-  nic::RemoteKey key = {};  // of the other's
+  nic::RemoteKey key = {};  // of the other rank's region
 
   template <typename T>
   bool exchange(T& word) {
@@ -63,7 +64,7 @@ struct Rank {
     key = nic->key(region).value();
     return exchange(key);
   }
-  // All but the first 4096 bytes become a hole that nothing else is mapped into.
+  // Makes all but the first 4096 bytes inaccessible. The addresses stay reserved.
   bool unmap() { return ::mprotect(memory + 4096, kLong - 4096, PROT_NONE) == 0; }
   bool write(uint64_t bytes) {
     nic::Op op;
@@ -92,7 +93,7 @@ bool fail_once_and_go_on(Rank& rank) {
 
 class Unmapped : public ::testing::TestWithParam<const char*> {
  protected:
-  // The sender is a child that fork() makes while this process has one thread.
+  // The sender is a child process: fork() runs while this process has one thread.
   static void expect_one_failure(bool of_source) {
     const bool tcp = GetParam() == std::string("tcp");
     int channel[2], status = 0;
@@ -109,12 +110,12 @@ class Unmapped : public ::testing::TestWithParam<const char*> {
     ::close(channel[1]);
     Rank receiver{.channel = channel[0]};
     ASSERT_TRUE(receiver.connect(tcp) && (of_source || receiver.unmap()) && receiver.exchange(word));
-    EXPECT_TRUE(receiver.counts(receiver.arrivals, {1})) << "only the short one";
+    EXPECT_TRUE(receiver.counts(receiver.arrivals, {1})) << "only the short message should arrive";
     EXPECT_FALSE(receiver.nic->is_lost(1));
     EXPECT_TRUE(receiver.nic->deregister_region(receiver.region).ok());
     EXPECT_TRUE(receiver.exchange(word));
     EXPECT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0) << "the sender";
+    EXPECT_EQ(status, 0) << "the sender's checks failed";
     receiver.nic.reset();
     ::munmap(receiver.memory, kLong);
     ::close(channel[0]);
