@@ -1,5 +1,5 @@
-// With sender flags a receiver's queue is settled once the sender has said that its sends went well
-// (api/doc/protocol.md, P3).
+// With sender flags, a receiver's queue is settled only after the sender has reported that its
+// sends succeeded (api/doc/protocol.md, P3).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using core::Strategy;
 
 constexpr uint64_t kBytes = 64;
 
-// Counts and confirms failures when the test says so, and starts up to `confirmed`.
+// While it lags, it reports no failure and confirms only starts up to `confirmed`.
 class LaggingNic final : public nic::ForwardingNic {
  public:
   LaggingNic(nic::Nic& inner, bool lags) : nic::ForwardingNic(inner), caps_(inner.caps()), lags_(lags) {
@@ -60,14 +60,14 @@ class Assurance : public ::testing::Test {
   }
   LocalJob::Rank& sender() { return *ranks_[0]; }
   LocalJob::Rank& receiver() { return *ranks_[1]; }
-  LaggingNic& card() { return *nics_[0]; }
+  LaggingNic& lagging_nic() { return *nics_[0]; }
   void talk() {
     do
       for (auto& rank : ranks_)
         rank->matcher.progress();
     while (mail_.under_way() > 0);
   }
-  // So that the send's writes fail.
+  // Makes the send's writes fail.
   void take_memory_away() { ASSERT_TRUE(works(receiver().endpoint.nic().deregister_region(receive->buffer))); }
   void start() {
     receiver().start(std::array{receive});
@@ -101,7 +101,7 @@ class Assurance : public ::testing::Test {
   std::array<std::unique_ptr<LocalJob::Rank>, 2> ranks_;
 
  protected:
-  uint64_t cards() const { return mail_.sent(); }
+  uint64_t cards_sent() const { return mail_.sent(); }
   void break_mail_down() { mail_.break_down(1); }
 
   Strategy strategy = Strategy::kSenderFlag;
@@ -109,10 +109,10 @@ class Assurance : public ::testing::Test {
   Request* receive = nullptr;
 };
 
-TEST_F(Assurance, AReceiverAsksOnceAWait) {
+TEST_F(Assurance, AReceiverAsksOncePerWait) {
   build(false);
   for (int i = 0; i < 3; ++i) {
-    const uint64_t before = cards();
+    const uint64_t before = cards_sent();
     transfer();
     EXPECT_FALSE(settled());
     EXPECT_FALSE(settled());
@@ -120,13 +120,13 @@ TEST_F(Assurance, AReceiverAsksOnceAWait) {
               "everything that was started has completed, but rank 0 has not said yet whether its sends went well "
               "(recv, peer 0, tag 7, 64 B)");
     EXPECT_TRUE(eventually([&] { return settled(); }));
-    EXPECT_EQ(cards() - before, 2u) << "a question and an answer";
-    EXPECT_TRUE(sender().queue->settled()) << "who sends knows by itself";
+    EXPECT_EQ(cards_sent() - before, 2u) << "expected one question and one answer";
+    EXPECT_TRUE(sender().queue->settled()) << "a sender must not need to ask";
     EXPECT_EQ(failed(), nullptr);
   }
 }
 
-TEST_F(Assurance, FailuresThatLagAreWaitedFor) {
+TEST_F(Assurance, TheAnswerWaitsForLaggingFailures) {
   build(true, true);
   take_memory_away();
   start();
@@ -136,21 +136,21 @@ TEST_F(Assurance, FailuresThatLagAreWaitedFor) {
     sender().helper.help();
     talk();
   }
-  card().catch_up();
+  lagging_nic().catch_up();
   EXPECT_TRUE(eventually([&] { return settled(); }));
   EXPECT_EQ(failed(), receive);
 }
 
-// The sender's next start waits for the receiver, which waits for the answer.
+// The sender's next start waits for the receiver, and the receiver waits for the answer.
 TEST_F(Assurance, AnAnswerDoesNotWaitForALaterStart) {
   build(true);
   transfer();
   sender().start(std::array{send});
   sender().wait(std::array{send});
   EXPECT_FALSE(settled());
-  card().confirmed = 1;
+  lagging_nic().confirmed = 1;
   EXPECT_TRUE(eventually([&] { return settled(); }));
-  card().catch_up();
+  lagging_nic().catch_up();
   receiver().start(std::array{receive});
   receiver().wait(std::array{receive});
   receiver().synchronize();
@@ -158,7 +158,7 @@ TEST_F(Assurance, AnAnswerDoesNotWaitForALaterStart) {
   EXPECT_TRUE(eventually([&] { return settled(); }));
 }
 
-TEST_F(Assurance, ASendThatIsFreedTellsNothingBeforeItIsKnown) {
+TEST_F(Assurance, AFreedSendAnswersOnlyWhenItsResultIsKnown) {
   for (const bool fails : {true, false}) {
     build(true, true);
     if (fails)
@@ -173,14 +173,14 @@ TEST_F(Assurance, ASendThatIsFreedTellsNothingBeforeItIsKnown) {
       EXPECT_FALSE(settled());
     }
     EXPECT_EQ(sender().matcher.owes(), 1u);
-    card().catch_up();
+    lagging_nic().catch_up();
     EXPECT_TRUE(eventually([&] { return settled(); }));
     EXPECT_EQ(failed(), fails ? receive : nullptr);
     EXPECT_EQ(sender().matcher.owes(), 0u);
   }
 }
 
-TEST_F(Assurance, WhoCannotAskIsTold) {
+TEST_F(Assurance, AReceiverThatCannotAskFails) {
   build(false);
   transfer();
   break_mail_down();
@@ -189,7 +189,7 @@ TEST_F(Assurance, WhoCannotAskIsTold) {
   EXPECT_EQ(failed(), receive);
 }
 
-TEST_F(Assurance, WhoWillNotAnswerIsNotWaitedFor) {
+TEST_F(Assurance, AReceiverDoesNotWaitForALostSender) {
   build(true);
   transfer();
   EXPECT_FALSE(settled());
@@ -203,15 +203,16 @@ TEST_F(Assurance, WhoWillNotAnswerIsNotWaitedFor) {
 TEST_F(Assurance, WithTargetCountersNobodyAsks) {
   strategy = Strategy::kTargetCounter;
   build(false);
-  const uint64_t before = cards();
+  const uint64_t before = cards_sent();
   transfer();
   EXPECT_TRUE(settled());
   talk();
-  EXPECT_EQ(cards(), before);
+  EXPECT_EQ(cards_sent(), before);
 }
 
-// More operations fail than the card keeps records of: whose the rest were is not known.
-TEST(LostRecords, NobodySaysThatAllWentWell) {
+// More operations fail than the NIC keeps records of. The requests of the other
+// failures are unknown.
+TEST(LostRecords, SuccessIsNotConfirmed) {
   constexpr uint64_t kPieces = 20;
   LocalJobOptions options{.local = {}, .strategy = Strategy::kSenderFlag};
   options.local.limits.max_message_bytes = 1;
@@ -257,7 +258,7 @@ TEST(LostRecords, NobodySaysThatAllWentWell) {
     return receiver.stream.poll() && receiver.queue->settled();
   }));
   EXPECT_EQ(failed.size(), 2u);
-  EXPECT_EQ(sends[1]->failures, 1u) << "it may have been its own";
+  EXPECT_EQ(sends[1]->failures, 1u) << "its own operation may be the unrecorded failure";
   EXPECT_EQ(sender.endpoint.explain_failure(*sends[1]),
             "more operations have failed than the NIC keeps records of, and this request's may be among them");
   for (Request* send : sends)

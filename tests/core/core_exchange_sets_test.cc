@@ -1,5 +1,6 @@
-// Exchanges with two sets: what their starts cost, which starts are refused, where clear-to-sends are not implied, and
-// how they end. Every order: world_merged_test.cc. Thresholds: api/doc/protocol.md, P10 to P13.
+// Exchanges with two sets: the cost of a start, refused starts, clear-to-sends that are not
+// implied, and how exchanges end. Random orders: world_merged_test.cc. Thresholds:
+// api/doc/protocol.md, P10 to P13.
 #include <array>
 #include <string>
 #include <utility>
@@ -20,7 +21,7 @@ struct SetsTest : ::testing::Test {
     for (uint32_t rank = 0; rank < ranks; ++rank)
       usage.push_back(job[rank].nic().usage());
   }
-  // So many messages in each of those sets.
+  // Adds `count` messages to each of the sets `of`.
   void connect(uint32_t from, uint32_t to, size_t count = 1, bool ready = false, std::vector<size_t> of = {0, 1}) {
     for (const size_t set : of)
       for (size_t i = 0; i < count; ++i, ++tag)
@@ -47,7 +48,7 @@ struct SetsTest : ::testing::Test {
       begin(rank);
     job.match();
   }
-  // All ranks have two sets.
+  // Gives all ranks two sets.
   void build() {
     for (uint32_t rank = 0; rank < job.size(); ++rank)
       make(rank);
@@ -58,7 +59,7 @@ struct SetsTest : ::testing::Test {
     connect(1, 0, each_way, ready);
     build();
   }
-  Set& set(uint32_t rank, uint64_t iteration) { return sides[rank][(iteration + 1) % 2]; }  // iterations from 1
+  Set& set(uint32_t rank, uint64_t iteration) { return sides[rank][(iteration + 1) % 2]; }  // iterations count from 1
   static uint64_t seed(const Request& request, uint64_t iteration) {
     return 1000 * iteration + static_cast<uint64_t>(request.transfer.tag);
   }
@@ -109,7 +110,7 @@ struct SetsTest : ::testing::Test {
     return found;
   }
   bool has_two_sets(uint32_t rank) { return sides[rank][0].front()->exchange->other != nullptr; }
-  void hear() {
+  void deliver_news() {
     for (int i = 0; i < 3; ++i) {
       job.run();
       for (uint32_t rank = 0; rank < job.size(); ++rank)
@@ -117,7 +118,7 @@ struct SetsTest : ::testing::Test {
       job.match();
     }
   }
-  std::vector<const Request*> told(uint32_t rank) {
+  std::vector<const Request*> release_failed(uint32_t rank) {
     std::vector<const Request*> all;
     while (const Request* failed = job[rank].endpoint.take_failed(*job[rank].queue)) {
       all.push_back(failed);
@@ -138,18 +139,18 @@ struct SetsTest : ::testing::Test {
     job.run();
     for (uint32_t rank = 0; rank < job.size(); ++rank) {
       EXPECT_EQ(job[rank].nic().usage().counters, usage[rank].counters);
-      EXPECT_LE(job[rank].nic().usage().regions, usage[rank].regions + 1) << "a slab of words";
+      EXPECT_LE(job[rank].nic().usage().regions, usage[rank].regions + 1) << "more than the slab of words is left";
       EXPECT_EQ(job[rank].endpoint.unclosed(), 0u);
     }
   }
 
   ManualJob job;
-  std::vector<nic::Usage> usage;  // before
+  std::vector<nic::Usage> usage;  // before the test
   std::vector<std::array<Set, 2>> sides;
   int tag = 0;
 };
 
-// ---- What it costs, and what it needs not
+// ---- Cost
 
 TEST_F(SetsTest, AHaloTakesNineEntriesOneRingAndOneWait) {
   build_both(8);
@@ -159,7 +160,7 @@ TEST_F(SetsTest, AHaloTakesNineEntriesOneRingAndOneWait) {
   for (uint32_t rank : {0u, 1u}) {
     EXPECT_EQ(job[rank].endpoint.entries_posted(), 6 * 9u);
     EXPECT_EQ(job[rank].queue->figures().triggers, 6u);
-    EXPECT_EQ(job[rank].stream.enqueued.size(), 6 * 2u) << "a ring and a wait";
+    EXPECT_EQ(job[rank].stream.enqueued.size(), 6 * 2u) << "expected a ring and a wait per start";
   }
   free_all();
 }
@@ -177,8 +178,8 @@ TEST_F(SetsTest, RunsOneAheadAndNoFurther) {
   const Request& late = *sides[1][1].back();
   EXPECT_EQ(job[0].endpoint.nic().read(sides[0][0][0]->completion).value().success, 4u);
   EXPECT_EQ(late.completion, late.exchange->shared.completion);
-  EXPECT_EQ(job[1].endpoint.nic().read(late.completion).value().success, 2u) << "messages 2, while rank 1 is at 1";
-  EXPECT_EQ(sides[0][1][0]->iterations_done(), 0u) << "rank 0 waits for start 2";
+  EXPECT_EQ(job[1].endpoint.nic().read(late.completion).value().success, 2u) << "expected only messages of start 2";
+  EXPECT_EQ(sides[0][1][0]->iterations_done(), 0u) << "rank 0 must wait for rank 1's start 2";
   wait(1, 1);
   for (uint64_t i = 2; i <= 4; ++i) {
     start(1, i);
@@ -204,11 +205,11 @@ TEST_F(FlagSets, TakeSeventeenEntriesAndNoClearToSend) {
   EXPECT_EQ(job[0].endpoint.entries_posted(), 6 * 17u);
   EXPECT_EQ(job[0].stream.enqueued.size(), 6 * 2u);
   for (int round = 0; round < 4 && !job.over(); ++round)
-    hear();
+    deliver_news();
   EXPECT_TRUE(job.over());
 }
 
-// ---- Whose turn it is
+// ---- The sets take turns
 
 TEST_F(SetsTest, AStartOfTheWrongSetIsRefused) {
   build_both(2);
@@ -238,7 +239,7 @@ TEST_F(SetsTest, PartOfASetIsRefused) {
   free_all();
 }
 
-TEST_F(SetsTest, GoesOnOnAnotherQueueOnceTheOtherSetHasCompleted) {
+TEST_F(SetsTest, MayChangeQueuesWhenTheOtherSetHasCompleted) {
   build_both(1);
   ManualStream stream;
   auto queue = std::move(core::Queue::create(job[0].endpoint, stream).value());
@@ -252,7 +253,7 @@ TEST_F(SetsTest, GoesOnOnAnotherQueueOnceTheOtherSetHasCompleted) {
   start(1, 1);
   wait(1, 1);
   job.run();
-  // The same while one of its messages is not unpacked yet.
+  // The same while a message of the other set is not unpacked yet.
   uint64_t unpacked = 0;
   Request& receive = *sides[0][0].back();
   ASSERT_NE(&receive, receive.exchange->lead);
@@ -275,9 +276,9 @@ TEST_F(SetsTest, GoesOnOnAnotherQueueOnceTheOtherSetHasCompleted) {
   free_all();
 }
 
-// ---- Where clear-to-sends are not implied
+// ---- Clear-to-sends that are not implied
 
-TEST_F(SetsTest, AHintThatOneSideGaveIsIgnored) {
+TEST_F(SetsTest, AHintOfOneSideIsIgnored) {
   connect(0, 1, 8);
   connect(1, 0, 8);
   make(0);
@@ -289,12 +290,12 @@ TEST_F(SetsTest, AHintThatOneSideGaveIsIgnored) {
   run(1, 4);
   EXPECT_EQ(job[0].endpoint.entries_posted(), 4 * 17u);
   free_set(0, 0);
-  EXPECT_FALSE(sides[0][1][0]->exchange->ended) << "they are two exchanges";
+  EXPECT_FALSE(sides[0][1][0]->exchange->ended) << "the hint of one side makes two exchanges";
   free_set(1, 0);
   free_all();
 }
 
-TEST_F(SetsTest, NothingIsImpliedWhereNothingComesBack) {
+TEST_F(SetsTest, NothingIsImpliedWithoutMessagesBack) {
   connect(0, 1, 2);
   build();
   EXPECT_EQ(count(0, Clearance::kOneWay), 4u);
@@ -308,12 +309,12 @@ TEST_F(SetsTest, NothingIsImpliedWhereNothingComesBack) {
   free_all();
 }
 
-// Set 0 goes there and set 1 comes back: no message of one set answers those of the same.
+// Set 0 sends one way and set 1 the other: no message of a set answers a message of the same set.
 TEST_F(SetsTest, AnswersMustComeInTheOtherSet) {
   connect(0, 1, 1, false, {0});
   connect(1, 0, 1, false, {1});
   build();
-  EXPECT_EQ(count(0, Clearance::kImplied), 2u) << "each set's message proves that the other's buffer is free";
+  EXPECT_EQ(count(0, Clearance::kImplied), 2u) << "each set's message proves that the other set's buffer is free";
   run(1, 6);
   free_all();
 }
@@ -334,13 +335,13 @@ struct ThreeRanks : SetsTest {
   ThreeRanks() : SetsTest(3) {}
 };
 
-TEST_F(ThreeRanks, OneExchangeMayHaveBoth) {
+TEST_F(ThreeRanks, OneExchangeMayMixBothKinds) {
   for (uint32_t other : {1u, 2u}) {
     connect(0, other, 2);
     connect(other, 0, 2);
   }
   make(0);
-  make(1);  // rank 2 has single requests
+  make(1);  // rank 2 has no exchange
   match();
   EXPECT_EQ(count(0, Clearance::kImplied), 8u);
   EXPECT_EQ(count(0, Clearance::kOneSided), 8u);
@@ -348,7 +349,7 @@ TEST_F(ThreeRanks, OneExchangeMayHaveBoth) {
   EXPECT_EQ(sides[0][0][0]->exchange->sends, 2u);
   EXPECT_EQ(sides[0][0][0]->exchange->ring_value(), 4u);
   run(1, 6);
-  EXPECT_EQ(job[0].endpoint.entries_posted(), 6 * (4 + 2 + 1u)) << "writes, clear-to-sends to rank 2, the done word";
+  EXPECT_EQ(job[0].endpoint.entries_posted(), 6 * (4 + 2 + 1u)) << "4 writes, 2 clear-to-sends to rank 2, 1 done word";
   EXPECT_EQ(job[1].endpoint.entries_posted(), 6 * 3u);
   free_all();
 }
@@ -366,7 +367,7 @@ TEST_F(FewForSets, IsRefusedAndNothingHasChanged) {
   free_all();
 }
 
-TEST_F(SetsTest, StartsOnceAllOfBothAreMatched) {
+TEST_F(SetsTest, StartsWhenBothSetsAreMatched) {
   connect(0, 1);
   connect(1, 0);
   make(0);
@@ -384,7 +385,7 @@ TEST_F(SetsTest, StartsOnceAllOfBothAreMatched) {
   free_all();
 }
 
-TEST_F(SetsTest, EndsWithTheFirstThatIsFreedOfEither) {
+TEST_F(SetsTest, EndsWhenAMemberOfEitherSetIsFreed) {
   build_both(2);
   run(1, 3);
   free(0, sides[0][0].front());
@@ -395,7 +396,7 @@ TEST_F(SetsTest, EndsWithTheFirstThatIsFreedOfEither) {
   free_all();
 }
 
-TEST_F(SetsTest, AReceiveHearsOfItsSendersEnd) {
+TEST_F(SetsTest, AReceiveLearnsOfItsSendersEnd) {
   connect(0, 1, 1, false, {0});
   connect(1, 0, 1, false, {1});
   build();
@@ -406,10 +407,11 @@ TEST_F(SetsTest, AReceiveHearsOfItsSendersEnd) {
   free_all();
 }
 
-// ---- What fails
+// ---- Failures
 
 struct SetsFailures : ThreeRanks {
-  // All with all, and rank 0 with nobody, too. Rank 1 has the last iteration's data in set 1 still to read.
+  // All ranks exchange with each other, rank 0 also with MPI_PROC_NULL. Rank 1 must still read the
+  // last data of set 1.
   void build_triangle() {
     for (uint32_t rank : {0u, 1u, 2u}) {
       connect(rank, (rank + 1) % 3);
@@ -429,8 +431,8 @@ struct SetsFailures : ThreeRanks {
   }
 };
 
-// The stream goes on after a failed start and rings for the next ones, on a NIC that cannot cancel.
-TEST_F(SetsFailures, WritesNothingThatIsNotProven) {
+// After a failed start the stream still rings for later starts, and the NIC cannot cancel.
+TEST_F(SetsFailures, WritesOnlyIntoFreeBuffers) {
   for (uint32_t rank : {0u, 1u, 2u})
     job.fabric.nic(rank).mutable_caps().cancel = false;
   build_triangle();
@@ -440,30 +442,30 @@ TEST_F(SetsFailures, WritesNothingThatIsNotProven) {
   }
   job.run();
   Request* unread = receive_of(1, 1, 0);
-  EXPECT_TRUE(is_clear(*unread)) << "rank 1 has not started 5";
+  EXPECT_TRUE(is_clear(*unread)) << "rank 1 has not made start 5, which would free the buffer";
   job[0].endpoint.end_peer(*receive_of(0, 0, 1), 4, true);
-  EXPECT_EQ(told(0).size(), 1u);
-  hear();
-  EXPECT_TRUE(job[0].stream.empty()) << "it has been let go of";
+  EXPECT_EQ(release_failed(0).size(), 1u);
+  deliver_news();
+  EXPECT_TRUE(job[0].stream.empty()) << "a released exchange must not hold the stream";
   EXPECT_TRUE(is_clear(*unread));
-  EXPECT_EQ(job[1].nic().read(unread->completion).value().success, 2 * 4u) << "of two starts of set 1";
+  EXPECT_EQ(job[1].nic().read(unread->completion).value().success, 2 * 4u) << "expected the messages of two starts";
 }
 
-TEST_F(SetsFailures, AStartIsRefusedWhereTheOtherSetHasFailed) {
+TEST_F(SetsFailures, AStartIsRefusedAfterAFailureInTheOtherSet) {
   build_triangle();
   start(0, 5);
   wait_unread(0, 5);
   job[0].endpoint.end_peer(*receive_of(0, 0, 1), 4, true);
   refused(0, sides[0][1], "an operation of the other set of the exchange \"halo\", set 1 (3 sends, 2 receives) failed",
           Code::kFailed);
-  EXPECT_EQ(told(0).size(), 1u);
+  EXPECT_EQ(release_failed(0).size(), 1u);
   job.run();
   EXPECT_TRUE(job[0].stream.empty());
 }
 
-// ---- What it says while it waits
+// ---- Stall reports
 
-TEST_F(SetsTest, SaysWhichSetWaitsAndForWhat) {
+TEST_F(SetsTest, TheStallReportNamesTheSet) {
   build_both(1);
   run(1, 4);
   start(0, 5);

@@ -1,5 +1,6 @@
-// Exchanges: what their starts and waits cost, which calls are refused, and how they end. Every order:
-// world_merged_test.cc. Failures: core_exchange_failures.cc. Thresholds: api/doc/protocol.md, P5 to P8.
+// Exchanges: the cost of starts and waits, refused calls, and how exchanges end. Random
+// orders: world_merged_test.cc. Failures: core_exchange_failures.cc. Thresholds:
+// api/doc/protocol.md, P5 to P8.
 #include "tests/core/core_exchange_test.h"
 
 #include <array>
@@ -11,13 +12,13 @@ namespace {
 
 using core::Direction;
 
-// ---- What it costs
+// ---- Cost
 
 TEST_F(ExchangeTest, RegularHaloTakesSeventeenEntriesOneRingAndOneWait) {
   build(8, 8);
   iteration();
   EXPECT_EQ(us().endpoint.entries_posted(), 17u);
-  EXPECT_EQ(us().stream.enqueued.size(), 2u) << "a ring and a wait";
+  EXPECT_EQ(us().stream.enqueued.size(), 2u) << "expected a ring and a wait";
   EXPECT_EQ(us().queue->figures().triggers, 1u);
   EXPECT_EQ(us().nic().usage().counters, usage[0] + 2);
   for (int i = 0; i < 5; ++i)
@@ -36,9 +37,9 @@ struct ExchangeFlags : ExchangeTest {
 TEST_F(ExchangeFlags, RegularHaloTakesTwentyFiveEntriesOneRingAndOneWait) {
   build(8, 8);
   iteration();
-  EXPECT_EQ(us().endpoint.entries_posted(), 25u) << "8 writes, 8 flags, 8 clear-to-sends and the done word";
-  EXPECT_EQ(us().stream.enqueued.size(), 2u) << "a ring and a wait";
-  EXPECT_EQ(us().nic().usage().counters, usage[0] + 2 + 8) << "one for each send's writes";
+  EXPECT_EQ(us().endpoint.entries_posted(), 25u) << "expected 8 writes, 8 flags, 8 clear-to-sends and the done word";
+  EXPECT_EQ(us().stream.enqueued.size(), 2u) << "expected a ring and a wait";
+  EXPECT_EQ(us().nic().usage().counters, usage[0] + 2 + 8) << "expected one more per send, for its writes";
   for (int i = 0; i < 3; ++i)
     iteration();
   EXPECT_EQ(us().endpoint.entries_posted(), 4 * 25u);
@@ -48,7 +49,7 @@ TEST_F(ExchangeFlags, RegularHaloTakesTwentyFiveEntriesOneRingAndOneWait) {
 
 TEST_F(ExchangeFlags, ReadyHaloTakesSeventeen) { run_ready_halo(17); }
 
-TEST_F(ExchangeTest, OfReceivesFromReadySendsRingsNothing) {
+TEST_F(ExchangeTest, OfReceivesFromReadySendsDoesNotRing) {
   build(0, 3, true);
   EXPECT_TRUE(works(us().queue->start(ours)));
   EXPECT_TRUE(us().stream.empty());
@@ -61,7 +62,7 @@ TEST_F(ExchangeTest, OfReceivesFromReadySendsRingsNothing) {
   free_all();
 }
 
-// ---- Which calls are refused
+// ---- Refused calls
 
 TEST_F(ExchangeTest, PartOfItIsRefused) {
   build(2, 2);
@@ -86,7 +87,7 @@ TEST_F(ExchangeTest, PartOfItIsRefused) {
   free_all();
 }
 
-TEST_F(ExchangeTest, IsOneOnceAllAreMatched) {
+TEST_F(ExchangeTest, ExistsWhenAllAreMatched) {
   add(1, 1, false);
   make(ours);
   begin(us(), ours);
@@ -94,7 +95,7 @@ TEST_F(ExchangeTest, IsOneOnceAllAreMatched) {
   job.match();
   EXPECT_TRUE(ours[0]->matched());
   refused(us().queue->start(std::array{ours[0]}), "has a member that is not matched (recv, peer 1, tag 0, 64 B)");
-  // Whose match failed matches again, and is a member still.
+  // A request whose match failed may match again and is still a member.
   us().matcher.withdraw(*ours[1]);
   begin(us(), {ours[1]});
   begin(peer(), {theirs[1]});
@@ -103,13 +104,13 @@ TEST_F(ExchangeTest, IsOneOnceAllAreMatched) {
   free_all();
 }
 
-TEST_F(ExchangeTest, EndsWithTheFirstThatIsFreed) {
+TEST_F(ExchangeTest, EndsWhenAMemberIsFreed) {
   build(2, 1);
   iteration();
   EXPECT_TRUE(works(us().queue->start(ours)));
-  EXPECT_EQ(us().endpoint.free_request(ours[0]).code(), Code::kInvalidState) << "not waited for";
+  EXPECT_EQ(us().endpoint.free_request(ours[0]).code(), Code::kInvalidState) << "no wait has been enqueued";
   EXPECT_TRUE(works(us().queue->wait(ours)));
-  EXPECT_EQ(us().endpoint.free_request(ours[0]).code(), Code::kInvalidState) << "under way";
+  EXPECT_EQ(us().endpoint.free_request(ours[0]).code(), Code::kInvalidState) << "the exchange is in flight";
   start_theirs();
   wait_theirs();
   job.run();
@@ -147,7 +148,7 @@ TEST_F(ExchangeTest, CountsAsFarAsItsLargestCounter) {
   free_all();
 }
 
-TEST_F(ExchangeTest, GoesOnOnAnotherQueue) {
+TEST_F(ExchangeTest, MayChangeQueues) {
   build(2, 2);
   iteration();
   ManualStream stream;
@@ -169,9 +170,9 @@ TEST_F(ExchangeTest, GoesOnOnAnotherQueue) {
   free_all_but(1);
 }
 
-// ---- Who can have none
+// ---- NICs that cannot have exchanges
 
-TEST(ExchangeObstacles, AreOfTheCard) {
+TEST(ExchangeObstacles, DependOnTheNic) {
   nic::Caps caps;
   caps.name = "poor";
   EXPECT_TRUE(core::obstacle_to_exchanges(caps)->find("poor") != std::string::npos);
@@ -189,11 +190,12 @@ TEST_F(FewCounters, AreRefusedAndNothingHasChanged) {
   free_all();
 }
 
-// A receive whose sender merges needs one more counter, which shows at the match. Both sides may match again.
+// A receive from a member of an exchange needs one more counter, requested at the match. On failure
+// both sides may match again.
 struct NoTrigger : ExchangeTest {
   NoTrigger() : ExchangeTest({.limits = {.max_counters = 4}}) {}
 };
-TEST_F(NoTrigger, BothSidesAreTold) {
+TEST_F(NoTrigger, BothSidesFail) {
   add(1, 0, false);
   make(ours);
   std::vector<nic::CounterId> taken;

@@ -1,4 +1,4 @@
-// What the tests of exchanges have in common: an exchange of one rank, and the other sides of its pairs.
+// Shared by the tests of exchanges: an exchange of rank 0 and the other sides of its pairs.
 #ifndef LANYARD_TESTS_CORE_EXCHANGE_TEST_H_
 #define LANYARD_TESTS_CORE_EXCHANGE_TEST_H_
 
@@ -18,7 +18,7 @@ inline bool has(const Status& status, const std::string& text) {
   return status.message().find(text) != std::string::npos;
 }
 
-// Rank 0 has the exchange; the other sides are ordinary requests of rank 1.
+// Rank 0 has the exchange; the other sides are single requests of rank 1.
 struct ExchangeTest : ::testing::Test {
   explicit ExchangeTest(const ManualJobOptions& options = {}) : job(2, options) {
     for (uint32_t rank : {0u, 1u})
@@ -69,7 +69,7 @@ struct ExchangeTest : ::testing::Test {
     wait_theirs();
     expect_over();
   }
-  // With flags both ask each other first how their sends went.
+  // With sender flags each side first asks the other whether its sends succeeded.
   void expect_over() {
     job.run();
     for (int round = 0; round < 4 && !job.over(); ++round) {
@@ -79,7 +79,7 @@ struct ExchangeTest : ::testing::Test {
     }
     EXPECT_TRUE(job.over());
   }
-  // As users of ready sends promise: each side's receives have started when the other sends.
+  // Keeps the rule of ready sends: each receive has started before its send starts.
   void run_ready_halo(uint64_t entries) {
     build(8, 8, true);
     const std::vector<Request*> receives(theirs.begin(), theirs.begin() + 8), sends(theirs.begin() + 8, theirs.end());
@@ -97,14 +97,14 @@ struct ExchangeTest : ::testing::Test {
     EXPECT_EQ(us().stream.enqueued.size(), 3 * 2u);
     free_all();
   }
-  // Nothing of a call that was refused is left.
+  // Expects the refusal `why`, and that the call left nothing on the stream.
   void refused(const Status& status, const std::string& why) {
     EXPECT_EQ(status.code(), Code::kInvalidState);
     EXPECT_TRUE(has(status, why)) << status.message();
     EXPECT_TRUE(us().stream.empty());
   }
-  // The rank's failures, one after another; it releases each.
-  std::vector<const Request*> told(ManualJob::Rank& rank) {
+  // Releases the rank's failed requests and returns them in order.
+  std::vector<const Request*> release_failed(ManualJob::Rank& rank) {
     std::vector<const Request*> all;
     while (const Request* failed = rank.endpoint.take_failed(*rank.queue)) {
       all.push_back(failed);
@@ -115,7 +115,7 @@ struct ExchangeTest : ::testing::Test {
   }
   void free(ManualJob::Rank& rank, Request* request) { EXPECT_TRUE(works(rank.matcher.free(*request))); }
   void free_all() { free_all_but(0); }
-  // But for the counters of queues that a test has besides.
+  // Expects that only the counters of `queues` additional queues are left.
   void free_all_but(uint32_t queues) {
     for (Request* request : ours)
       free(us(), request);
@@ -128,7 +128,7 @@ struct ExchangeTest : ::testing::Test {
   }
 
   ManualJob job;
-  std::vector<uint32_t> usage;  // counters, before
+  std::vector<uint32_t> usage;  // counters in use before the test
   std::vector<Request*> ours, theirs;
 };
 

@@ -1,5 +1,5 @@
-// Lanes of requests between two processes in one, each with a device in software. Lanes on streams:
-// device_lanes_test.cc.
+// Lanes of requests between two simulated processes, each with a fake device. device_lanes_test.cc
+// tests lanes on streams.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -27,7 +27,7 @@ using core::Request;
 using core::Transfer;
 using namespace std::chrono_literals;
 
-// What a process has of devices.
+// The GPU state of one process.
 struct Gpus {
   Gpus(FakeDriver& driver, uint64_t pid) : devices(driver, {}), pages(driver) {
     gpu::ProcessName name = gpu::ProcessName::own().value();
@@ -80,7 +80,7 @@ class Job {
   }
   Process& process(uint32_t rank) { return *processes[rank]; }
   core::Queue& queue(uint32_t rank) { return *queues[rank]; }
-  // Of memory of the rank's device.
+  // A transfer in the memory of the rank's device.
   Transfer transfer(uint32_t rank, Direction direction, int peer, uint64_t bytes) {
     Transfer made = process(rank).transfer(direction, peer, 7, bytes);
     made.buffer = driver.make_memory(bytes + 64, static_cast<int>(rank));
@@ -93,7 +93,7 @@ class Job {
         each->matcher.progress();
     } while (mail.under_way() > 0);
   }
-  // 0 sends to 1.
+  // Matches a send of rank 0 with a receive of rank 1.
   void pair(uint64_t bytes) {
     send = &process(0).begin(transfer(0, Direction::kSend, 1, bytes));
     receive = &process(1).begin(transfer(1, Direction::kReceive, 0, bytes));
@@ -139,7 +139,7 @@ class Job {
   std::array<std::unique_ptr<Gpus>, 2> gpus;
   Mail mail;
   LocalFabric fabric;
-  const std::array<bool, 2> by_card;  // asked for
+  const std::array<bool, 2> by_card;  // by rank: forces the NIC instead of a lane
   std::array<std::unique_ptr<Process>, 2> processes;
   std::array<gpu::StreamHandle, 2> handles{};
   std::array<std::unique_ptr<gpu::DeviceStream>, 2> streams;
@@ -148,7 +148,7 @@ class Job {
   Request* receive = nullptr;
 };
 
-TEST(CoreLanesTest, AMessageNeedsNoCard) {
+TEST(CoreLanesTest, AMessageNeedsNoNic) {
   Job job({.strategy = core::Strategy::kSenderFlag});
   constexpr uint64_t kBytes = 5000;
   job.pair(kBytes);
@@ -164,7 +164,7 @@ TEST(CoreLanesTest, AMessageNeedsNoCard) {
   EXPECT_EQ(job.driver.mapped_loans(), 0u);
 }
 
-TEST(CoreLanesTest, WhereOneSideCannotTheCardCarries) {
+TEST(CoreLanesTest, IfOneSideHasNoLaneTheNicIsUsed) {
   for (const auto& options : {Options{.lanes = {true, false}}, Options{.lanes = {false, true}},
                               Options{.indivisible = false}, Options{.confined = 0}, Options{.confined = 1},
                               Options{.by_card = {true, false}}, Options{.by_card = {false, true}}}) {
@@ -180,16 +180,16 @@ TEST(CoreLanesTest, WhereOneSideCannotTheCardCarries) {
   }
 }
 
-TEST(CoreLanesTest, WhatDoesNotMatchLeavesNothing) {
+TEST(CoreLanesTest, AFailedMatchLeaksNothing) {
   Job job;
-  // Too long.
+  // The send is longer than the receive.
   Request& send = job.process(0).begin(job.transfer(0, Direction::kSend, 1, 100));
   Request& receive = job.process(1).begin(job.transfer(1, Direction::kReceive, 0, 10));
   job.settle();
   EXPECT_EQ(send.match_error.code(), Code::kTruncated);
   EXPECT_EQ(receive.match_error.code(), Code::kTruncated);
   job.expect_nothing_left();
-  // Withdrawn before anybody received it, and after.
+  // Withdrawn before the match, and after it.
   Request& alone = job.process(0).begin(job.transfer(0, Direction::kSend, 1, 100));
   job.settle();
   job.process(0).matcher.withdraw(alone);
@@ -202,17 +202,17 @@ TEST(CoreLanesTest, WhatDoesNotMatchLeavesNothing) {
   job.settle();
   Request* const only[] = {&taken};
   EXPECT_EQ(job.queue(1).start(only).code(), Code::kFailed);
-  EXPECT_GT(job.process(0).endpoint.unparted(), 0u) << "its memory is the receiver's to write yet";
+  EXPECT_GT(job.process(0).endpoint.unparted(), 0u) << "the receiver may still write its memory";
   job.free(1, taken);
   job.expect_nothing_left();
 }
 
-TEST(CoreLanesTest, WhatFailedIsLetGoOf) {
+TEST(CoreLanesTest, AFailedRequestIsReleased) {
   Job job;
   job.pair(64);
   job.start_and_wait(0, *job.send);
   const auto waits = [&] { return job.queue(0).explain_stall().find("has not started its side") != std::string::npos; };
-  // The stream's start has to run first.
+  // Wait until the stream has run the start.
   for (const auto end = std::chrono::steady_clock::now() + 2min; !waits() && std::chrono::steady_clock::now() < end;)
     std::this_thread::sleep_for(1ms);
   EXPECT_TRUE(waits()) << job.queue(0).explain_stall();
@@ -226,7 +226,7 @@ TEST(CoreLanesTest, WhatFailedIsLetGoOf) {
   job.expect_nothing_left();
 }
 
-TEST(CoreLanesTest, TheOtherSideIsToldOnceNothingIsEnqueued) {
+TEST(CoreLanesTest, MemoryIsKeptUntilTheStreamHasDrained) {
   Job job;
   job.pair(64);
   std::atomic<bool> open{false};
@@ -242,8 +242,8 @@ TEST(CoreLanesTest, TheOtherSideIsToldOnceNothingIsEnqueued) {
   job.free(0, *job.send);
   job.settle();
   EXPECT_EQ(job.process(0).endpoint.unparted(), 1u);
-  EXPECT_EQ(job.process(1).endpoint.unparted(), 1u) << "the sender's kernels may write there yet";
-  // Its words are not used again either.
+  EXPECT_EQ(job.process(1).endpoint.unparted(), 1u) << "the sender's kernels may still write there";
+  // New requests must not reuse the released request's words.
   std::vector<std::pair<uint64_t*, uint64_t>> words;
   for (int i = 0; i < 40; ++i) {
     const Request& next = job.process(0).begin(job.transfer(0, Direction::kSend, 1, 64));
@@ -273,7 +273,7 @@ TEST(CoreLanesTest, AReceiveIsWithdrawnBeforeItsSenderHasConnected) {
       Request* const only[] = {&send};
       EXPECT_EQ(job.queue(0).start(only).code(), Code::kFailed);
     } else {
-      // It is still there for another receive.
+      // Another receive can still match the send.
       EXPECT_FALSE(send.matched());
       job.send = &send;
       job.receive = &job.process(1).begin(job.transfer(1, Direction::kReceive, 0, 64));
@@ -286,7 +286,7 @@ TEST(CoreLanesTest, AReceiveIsWithdrawnBeforeItsSenderHasConnected) {
   }
 }
 
-TEST(CoreLanesTest, ACaptureThatFailsLeavesTheRequestAsItWas) {
+TEST(CoreLanesTest, AFailedCaptureDoesNotChangeTheRequest) {
   Job job;
   job.pair(64);
   gpu::Device& other = *job.gpus[0]->devices.of_ordinal(1).value();
@@ -304,7 +304,7 @@ TEST(CoreLanesTest, ACaptureThatFailsLeavesTheRequestAsItWas) {
   job.iterate(2);
 }
 
-TEST(CoreLanesTest, AReplayIsUnderWay) {
+TEST(CoreLanesTest, AReplayIsInFlight) {
   Job job;
   job.pair(64);
   Request* const only[] = {job.send};
@@ -322,7 +322,7 @@ TEST(CoreLanesTest, AReplayIsUnderWay) {
   EXPECT_EQ(job.queue(0).first_under_way(), job.send);
   EXPECT_NE(job.queue(0).explain_stall().find("rank 1 has not started its side"), std::string::npos)
       << job.queue(0).explain_stall();
-  // That the other side is gone is found out.
+  // The queue must notice that the receive has been freed.
   job.free(1, *job.receive);
   job.settle();
   EXPECT_EQ(job.process(0).endpoint.take_failed(job.queue(0)), job.send);

@@ -1,4 +1,5 @@
-// LocalJob: the processes of a job in one, each with a threaded NIC, a host stream and a queue.
+// LocalJob: a job of several simulated processes, each with a threaded NIC, a host
+// stream and a queue.
 #ifndef LANYARD_TESTS_CORE_LOCAL_JOB_H_
 #define LANYARD_TESTS_CORE_LOCAL_JOB_H_
 
@@ -24,7 +25,8 @@ namespace lanyard {
 struct LocalJobOptions {
   LocalOptions local = {};
   bool overflow_thread = true;
-  // Whether a stream that waits drives the NIC and the overflow. Else only their own threads do.
+  // Whether a waiting stream also drives the NIC and the overflow. If not, only their
+  // own threads do.
   bool helpers = true;
   core::Strategy strategy = core::Strategy::kTargetCounter;
 };
@@ -32,7 +34,7 @@ struct LocalJobOptions {
 class LocalJob {
  public:
   using Clock = std::chrono::steady_clock;
-  // Longer than anything that works ever takes, under any sanitizer.
+  // Far longer than any correct operation takes, also under sanitizers.
   static constexpr std::chrono::seconds kBound{120};
 
   struct Rank : Process {
@@ -48,19 +50,19 @@ class LocalJob {
 
     void start(std::span<Request* const> requests) { EXPECT_TRUE(works(queue->start(requests))); }
     void wait(std::span<Request* const> requests) { EXPECT_TRUE(works(queue->wait(requests))); }
-    // Kernels live as long as the rank.
+    // Enqueues a kernel. Kernels live as long as the rank.
     void launch(std::function<void()> kernel) {
       kernels_.push_back(std::move(kernel));
       EXPECT_TRUE(works(
           stream.launch([](void* argument) { (*static_cast<std::function<void()>*>(argument))(); }, &kernels_.back())));
     }
     void enqueue(const gpu::StreamOp& op) { EXPECT_TRUE(works(stream.enqueue({&op, 1}))); }
-    // Until everything enqueued has run, with the calling thread's help.
+    // Waits until everything enqueued has run. The calling thread helps.
     void synchronize() {
       const Status status = stream.synchronize(Clock::now() + kBound);
       EXPECT_TRUE(works(status)) << "rank " << rank << "\n" << queue->explain_stall();
     }
-    // The same without a call into anything of the job's.
+    // The same, but without a call into any object of the job.
     void watch() {
       const auto deadline = Clock::now() + kBound;
       while (stream.executed() < stream.enqueued() && Clock::now() < deadline)

@@ -1,4 +1,4 @@
-// Mail: carries matching cards between the processes of a job that live in one thread.
+// Mail: delivers match cards between simulated processes in one thread.
 #ifndef LANYARD_TESTS_CORE_MAIL_H_
 #define LANYARD_TESTS_CORE_MAIL_H_
 
@@ -16,7 +16,8 @@
 
 namespace lanyard {
 
-// Order is kept between any two processes. Between different pairs it is that of the senders' ranks.
+// Keeps the order between any two processes. Otherwise cards arrive in the order of their
+// senders' ranks.
 class Mail {
  public:
   explicit Mail(uint32_t processes) {
@@ -26,10 +27,10 @@ class Mail {
 
   core::Courier& courier(uint32_t rank) { return *boxes_[rank]; }
 
-  // From now on sends of that process fail, after so many more that work.
+  // Later sends of that process fail, after `after` more that succeed.
   void break_down(uint32_t rank, uint64_t after = 0) { boxes_[rank]->left_to_send = after; }
   void repair(uint32_t rank) { boxes_[rank]->left_to_send.reset(); }
-  // Nothing will come from that process any more, and all know.
+  // The process has ended: no more cards come from it, and every process knows.
   void end(uint32_t rank) { ended_.push_back(rank); }
 
   uint64_t sent() const { return sent_; }
@@ -44,14 +45,14 @@ class Mail {
  private:
   struct Letter {
     core::MatchCard card;
-    gpu::LaneOffer lane;  // where the card says that there is one
+    gpu::LaneOffer lane;  // valid if the card announces one
   };
   struct Box final : core::Courier {
     Box(Mail& mail, uint32_t rank, uint32_t processes) : mail(mail), rank(rank), from(processes) {}
 
     Status send(uint32_t to, const core::MatchCard& card, const gpu::LaneOffer* lane) override {
       if (left_to_send == 0)
-        return {Code::kFailed, "the mail does not work"};
+        return {Code::kFailed, "the test has broken the mail down"};
       if (left_to_send)
         --*left_to_send;
       mail.boxes_.at(to)->from[rank].push_back({card, lane != nullptr ? *lane : gpu::LaneOffer()});

@@ -1,4 +1,4 @@
-// ManualJob: the processes of a job in one thread, which runs in steps that the test takes.
+// ManualJob: simulated processes in one thread. They run only when the test steps them.
 #ifndef LANYARD_TESTS_CORE_MANUAL_JOB_H_
 #define LANYARD_TESTS_CORE_MANUAL_JOB_H_
 
@@ -19,7 +19,7 @@ namespace lanyard {
 struct ManualJobOptions {
   nicsim::ModelLimits limits = {};
   bool overflow = true;
-  bool stream_calls = true;  // false: the streams ring doorbell words, as a GPU's do
+  bool stream_calls = true;  // false: streams ring doorbell words, like a GPU's streams
   core::Strategy strategy = core::Strategy::kTargetCounter;
 };
 
@@ -27,7 +27,7 @@ class ManualJob {
  public:
   using Options = ManualJobOptions;
 
-  // A process with a stream and a queue on it.
+  // A process with a stream and a queue.
   struct Rank : Process {
     Rank(nic::Nic& nic, uint32_t rank, Mail& mail, const Options& options)
         : Process(nic, rank, mail,
@@ -51,13 +51,13 @@ class ManualJob {
   uint32_t size() const { return static_cast<uint32_t>(ranks_.size()); }
   Rank& operator[](uint32_t rank) { return *ranks_[rank]; }
 
-  // Carries cards until none is under way.
+  // Delivers match cards until none is in flight.
   void match() {
     while (mail.under_way() > 0)
       for (auto& rank : ranks_)
         rank->matcher.progress();
   }
-  // The NICs and the overflow, until nothing is left to do; the streams stand still.
+  // Runs the NICs and the overflow until they have nothing to do. The streams do not run.
   void settle() {
     size_t steps = 0;
     do {
@@ -66,7 +66,7 @@ class ManualJob {
         steps += drain(*rank);
     } while (steps > 0);
   }
-  // What the rank's overflow hands over, of at most some hundred waiting operations.
+  // Drains the rank's overflow once. It may hold at most a few hundred operations.
   static size_t drain(Rank& rank) {
     constexpr int kCalls = 64;
     size_t count = 0;
@@ -74,7 +74,7 @@ class ManualJob {
       count = rank.endpoint.overflow().drain();
     return count;
   }
-  // Streams too. What is left then waits for something that never comes.
+  // Runs the streams too. Operations left after that wait for something that never comes.
   void run() {
     bool moved = true;
     while (moved) {
@@ -85,7 +85,7 @@ class ManualJob {
           moved = true;
     }
   }
-  // Whether everything that was started and enqueued is over.
+  // Whether all started requests and enqueued operations are done.
   bool over() {
     for (auto& rank : ranks_)
       if (!rank->stream.empty() || !rank->queue->settled())
@@ -100,7 +100,7 @@ class ManualJob {
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
 
-// A matched pair: a send of one rank and the receive of another.
+// A matched send and receive of two ranks.
 struct Pair {
   Pair(ManualJob& job, uint32_t from, uint32_t to, uint64_t bytes, bool ready = false, int tag = 7)
       : sender(job[from]),

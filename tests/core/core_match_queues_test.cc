@@ -1,4 +1,4 @@
-// PostedQueue and OfferQueue against lists that are searched from the front.
+// PostedQueue and OfferQueue, compared with lists that are searched from the front.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class MatchQueues : public ::testing::TestWithParam<uint64_t> {
  protected:
   uint64_t draw(uint64_t n) { return random_() % n; }
 
-  // Few of each, so that many are alike; `wildcards` in a hundred.
+  // Draws from few values, so that many are equal. `wildcards` percent use each wildcard.
   Transfer receive(uint64_t wildcards) {
     Transfer transfer{.direction = Direction::kReceive};
     transfer.communicator = draw(2);
@@ -106,7 +106,7 @@ TEST_P(MatchQueues, AReceiveFindsTheOldestOffer) {
       const auto expected =
           std::find_if(right.begin(), right.end(), [&](const MatchCard& card) { return card.send == send; });
       const uint32_t from = expected == right.end() ? 0 : expected->from_nic;
-      EXPECT_EQ(queue.find_send(from + 1, send), nullptr) << "of another process";
+      EXPECT_EQ(queue.find_send(from + 1, send), nullptr) << "finds a send of another process";
       remove(queue.find_send(from, send), expected);
     } else {
       const uint32_t from = static_cast<uint32_t>(draw(3));

@@ -1,4 +1,4 @@
-// Matcher: MPI's rules of matching, between processes that exchange cards in memory.
+// Matcher: MPI's matching rules, between simulated processes.
 #include "transport/core/matcher.h"
 
 #include <gtest/gtest.h>
@@ -35,10 +35,10 @@ class MatcherTest : public ::testing::Test {
   }
   nic::Usage usage(uint32_t which) { return fabric->nic(which).usage(); }
 
-  // The two are each other's: the send writes where the receive is.
+  // Whether the two are matched with each other.
   static ::testing::AssertionResult paired(const Request& send, const Request& receive) {
     if (!send.matched() || !receive.matched())
-      return ::testing::AssertionFailure() << "not matched";
+      return ::testing::AssertionFailure() << "a request is not matched";
     if (receive.matched_bytes != send.transfer.bytes || receive.matched_tag != send.transfer.tag ||
         receive.matched_peer != send.transfer.rank)
       return ::testing::AssertionFailure() << "the receive has matched " << receive.describe();
@@ -50,7 +50,7 @@ class MatcherTest : public ::testing::Test {
   std::vector<std::unique_ptr<Process>> processes;
 };
 
-// Processes that do not agree on who tells a receive are told so, on both sides, and nothing is kept.
+// Two processes with different strategies: the match fails on both sides and leaves nothing.
 TEST_F(MatcherTest, StrategiesMustBeTheSame) {
   fabric = std::make_unique<ModelFabric>(2, nicsim::ModelLimits{});
   mail = std::make_unique<Mail>(2);
@@ -72,7 +72,7 @@ TEST_F(MatcherTest, StrategiesMustBeTheSame) {
   EXPECT_EQ(usage(1).counters, 0u);
 }
 
-// Of sends and receives that fit each other the oldest are paired (told apart by their lengths).
+// Among sends and receives that fit, the oldest match. Their lengths identify them.
 TEST_F(MatcherTest, OrderIsKept) {
   for (const bool sends_first : {true, false}) {
     build(2);
@@ -113,7 +113,7 @@ TEST_F(MatcherTest, TagsChoose) {
   EXPECT_EQ(any.matched_tag, 1);
 }
 
-TEST_F(MatcherTest, WildcardsBindToWhatTheyMatch) {
+TEST_F(MatcherTest, WildcardsTakeTheValuesTheyMatch) {
   build(3);
   Request& any = rank(2).receive(kAnySource, kAnyTag, 100);
   Request& from1 = rank(2).receive(1, kAnyTag, 100);
@@ -121,11 +121,11 @@ TEST_F(MatcherTest, WildcardsBindToWhatTheyMatch) {
   EXPECT_EQ(any.describe(), "recv, peer any, tag any, 100 B");
   Request& send1 = rank(1).send(2, 9, 41);
   carry();
-  EXPECT_TRUE(paired(send1, any)) << "the oldest that fits";
+  EXPECT_TRUE(paired(send1, any)) << "expected the oldest send that fits";
   EXPECT_EQ(any.describe(), "recv, peer 1, tag 9, 41 B");
   Request& send0 = rank(0).send(2, 8, 42);
   carry();
-  EXPECT_FALSE(send0.matched()) << "from rank 0 with tag 8 nobody receives";
+  EXPECT_FALSE(send0.matched()) << "no receive fits tag 8 from rank 0";
   Request& send0_tag9 = rank(0).send(2, 9, 43);
   carry();
   EXPECT_TRUE(paired(send0_tag9, tag9));
@@ -134,12 +134,12 @@ TEST_F(MatcherTest, WildcardsBindToWhatTheyMatch) {
   carry();
   EXPECT_TRUE(paired(send1_again, from1));
   Request& last = rank(2).receive(kAnySource, 8, 100);
-  EXPECT_TRUE(last.matched()) << "an offer that waits is taken at once";
+  EXPECT_TRUE(last.matched()) << "a receive must match a waiting offer at once";
   carry();
   EXPECT_TRUE(paired(send0, last));
 }
 
-// The same ranks and tags in two communicators never meet, wildcards or not.
+// Equal ranks and tags in two communicators never match, with or without wildcards.
 TEST_F(MatcherTest, CommunicatorsNeverCross) {
   build(2);
   Transfer in2 = rank(1).transfer(Direction::kReceive, kAnySource, kAnyTag, 100);
@@ -157,10 +157,10 @@ TEST_F(MatcherTest, CommunicatorsNeverCross) {
   EXPECT_TRUE(paired(send2, receive2));
 }
 
-// Ranks are the communicator's, NICs are the job's.
+// Ranks belong to the communicator, NICs to the job.
 TEST_F(MatcherTest, RanksOfACommunicatorAreNotNics) {
   build(3);
-  Transfer out = rank(2).transfer(Direction::kSend, 1, 5, 8);  // to its rank 1, which is NIC 0
+  Transfer out = rank(2).transfer(Direction::kSend, 1, 5, 8);  // to the communicator's rank 1, which is NIC 0
   out.communicator = 9;
   out.rank = 0;
   out.peer_nic = 0;
@@ -192,7 +192,7 @@ TEST_F(MatcherTest, AMatchedOrMatchingRequestDoesNotMatchAgain) {
 
 // ---- Failure
 
-// A send that is longer than its receive fails on both sides. Each may be matched again.
+// A send longer than its receive fails on both sides. Both may match again.
 TEST_F(MatcherTest, TruncationFailsBothSides) {
   for (const bool send_first : {true, false}) {
     build(2);
@@ -216,11 +216,11 @@ TEST_F(MatcherTest, TruncationFailsBothSides) {
     }
     for (uint32_t which : {0u, 1u}) {
       EXPECT_EQ(usage(which).counters, 0u);
-      EXPECT_LE(usage(which).regions, 1u) << "a slab of words stays";
+      EXPECT_LE(usage(which).regions, 1u) << "more than the slab of words is left";
     }
     Request& fits = rank(0).send(1, 5, 100);
     EXPECT_TRUE(works(rank(1).matcher.begin(*receive)));
-    EXPECT_TRUE(receive->match_error.ok()) << "a new attempt has no error yet";
+    EXPECT_TRUE(receive->match_error.ok()) << "a new attempt keeps the old error";
     carry();
     EXPECT_TRUE(paired(fits, *receive));
     EXPECT_TRUE(works(rank(0).matcher.begin(*send)));
@@ -231,7 +231,7 @@ TEST_F(MatcherTest, TruncationFailsBothSides) {
   }
 }
 
-// Whatever runs out, wherever: the attempt is refused, nothing stays open and no card is sent.
+// A resource runs out at any point: begin() fails, frees what it had opened and sends no card.
 TEST_F(MatcherTest, ExhaustionHalfWayLeavesNothingOpen) {
   struct Case {
     uint32_t counters, regions;
@@ -263,7 +263,7 @@ TEST_F(MatcherTest, ExhaustionHalfWayLeavesNothingOpen) {
   }
 }
 
-TEST_F(MatcherTest, AnOfferThatCannotBeSentIsAsIfNeverMade) {
+TEST_F(MatcherTest, AnOfferThatCannotBeSentChangesNothing) {
   build(2);
   mail->break_down(0);
   Request& send = *rank(0).endpoint.new_request(rank(0).transfer(Direction::kSend, 1, 5, 8));
@@ -277,8 +277,8 @@ TEST_F(MatcherTest, AnOfferThatCannotBeSentIsAsIfNeverMade) {
   EXPECT_TRUE(paired(send, receive));
 }
 
-// What begins after its peer was found to have ended waits for nobody.
-TEST_F(MatcherTest, AReceiveFromWhoHasEndedFailsAtOnce) {
+// A receive that begins after its peer has ended fails at once.
+TEST_F(MatcherTest, AReceiveFromAnEndedRankFailsAtOnce) {
   build(3);
   mail->end(1);
   Request& receive = *rank(0).endpoint.new_request(rank(0).transfer(Direction::kReceive, 1, 5, 8));
@@ -290,11 +290,11 @@ TEST_F(MatcherTest, AReceiveFromWhoHasEndedFailsAtOnce) {
   Request& from_any = rank(0).receive(kAnySource, 5, 8);
   Request& send = rank(2).send(0, 5, 8);
   carry();
-  EXPECT_TRUE(paired(send, from_any)) << "others may come";
+  EXPECT_TRUE(paired(send, from_any)) << "other ranks may still send";
 }
 
-// Other processes write the cards: what makes no sense harms nobody.
-TEST_F(MatcherTest, CardsOfNoSenseAreNobodys) {
+// Cards come from other processes: invalid ones are ignored.
+TEST_F(MatcherTest, InvalidCardsAreIgnored) {
   build(3);
   core::Courier& forger = mail->courier(2);
   Request& receive = rank(0).receive(1, 5, 8);
@@ -331,11 +331,11 @@ TEST_F(MatcherTest, AnAnswerThatCannotBeSentFailsTheReceive) {
   rank(0).send(1, 6, 8);
   carry();
   mail->break_down(1);
-  Request& offered = rank(1).receive(0, 5, 8);  // the offer is here
+  Request& offered = rank(1).receive(0, 5, 8);  // its offer has arrived
   EXPECT_EQ(offered.state, Request::State::kFresh);
   EXPECT_EQ(offered.match_error.code(), Code::kFailed);
   EXPECT_EQ(usage(1).counters, 0u);
-  Request& posted = rank(1).receive(0, 7, 8);  // the offer comes later
+  Request& posted = rank(1).receive(0, 7, 8);  // its offer arrives later
   rank(0).send(1, 7, 8);
   carry();
   EXPECT_EQ(posted.state, Request::State::kFresh);
@@ -344,17 +344,17 @@ TEST_F(MatcherTest, AnAnswerThatCannotBeSentFailsTheReceive) {
   mail->repair(1);
   Request& fine = rank(1).receive(0, 6, 8);
   carry();
-  EXPECT_TRUE(fine.matched()) << "and nothing else was lost with it";
+  EXPECT_TRUE(fine.matched()) << "a later match must work";
 }
 
-TEST_F(MatcherTest, AnOfferOfAProcessThatHasEndedIsNobodys) {
+TEST_F(MatcherTest, AnOfferOfAnEndedProcessIsIgnored) {
   build(3);
   Request& receive = rank(2).receive(kAnySource, 5, 8);
   rank(0).send(2, 5, 8);
   mail->end(0);
   carry();
   rank(2).matcher.lose_peer(0, "rank 0 has ended");
-  EXPECT_EQ(receive.state, Request::State::kMatching) << "somebody else may send it";
+  EXPECT_EQ(receive.state, Request::State::kMatching) << "another rank may still send";
   Request& send = rank(1).send(2, 5, 8);
   carry();
   EXPECT_TRUE(paired(send, receive));
@@ -363,7 +363,7 @@ TEST_F(MatcherTest, AnOfferOfAProcessThatHasEndedIsNobodys) {
   carry();
   mail->end(1);
   Request& later = rank(2).receive(kAnySource, 6, 8);
-  EXPECT_EQ(later.state, Request::State::kMatching) << "the offer was here before it ended";
+  EXPECT_EQ(later.state, Request::State::kMatching) << "it matches the offer of a rank that has ended";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Overflow: more operations than the NIC has entries, in single steps.
+// Overflow: more operations than the NIC has entries, run step by step.
 #include "transport/core/overflow.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using core::Overflow;
 using nic::CounterId;
 using nic::DeferredOp;
 
-// Notes what the overflow hands over, and how often it looks at a counter.
+// Records what the overflow posts and issues, and counts its reads of counters.
 struct WatchedNic final : nic::ForwardingNic {
   using ForwardingNic::ForwardingNic;
   Result<nic::CounterValue> read(CounterId counter) override {
@@ -53,7 +53,7 @@ struct WatchedNic final : nic::ForwardingNic {
     return status;
   }
   uint64_t reads = 0;
-  std::vector<uint64_t> posted, issued;  // contexts
+  std::vector<uint64_t> posted, issued;  // operations, by context
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> contexts;
 };
 
@@ -66,7 +66,7 @@ class OverflowTest : public ::testing::Test {
     log = nic->open_counter().value();
   }
   CounterId counter() { return nic->open_counter().value(); }
-  // An operation that adds one to `log` when it runs.
+  // An operation that adds 1 to `log` when it runs.
   DeferredOp when(CounterId trigger, uint64_t threshold, uint64_t name) {
     DeferredOp op{.op = {}, .trigger = trigger, .threshold = threshold};
     op.op.kind = nic::OpKind::kCounterAdd;
@@ -77,7 +77,7 @@ class OverflowTest : public ::testing::Test {
   }
   void ring(CounterId trigger, uint64_t value) { ASSERT_TRUE(works(nic->add(trigger, value))); }
   uint64_t ran() { return fabric->nic(0).read(log).value().success; }
-  // Until nothing comes of it any more.
+  // Drains until nothing more moves.
   void drain() {
     for (int fruitless = 0; fruitless < 64;) {
       const size_t moved = overflow->drain() + fabric->quiesce();
@@ -105,7 +105,7 @@ TEST_F(OverflowTest, EntriesAreFilledInOrder) {
   EXPECT_EQ(overflow->overflowed(), 6u);
   EXPECT_EQ(overflow->drain(), 2u);
   drain();
-  EXPECT_EQ(nic->posted, (std::vector<uint64_t>{1, 2})) << "no more fit";
+  EXPECT_EQ(nic->posted, (std::vector<uint64_t>{1, 2})) << "the NIC has two entries";
   EXPECT_EQ(ran(), 0u);
   for (uint64_t i = 1; i <= 6; ++i) {
     ring(trigger, 1);
@@ -118,8 +118,9 @@ TEST_F(OverflowTest, EntriesAreFilledInOrder) {
   EXPECT_TRUE(overflow->empty());
 }
 
-// Entries that never become free hold nobody up: what has fired is run, what has not is not.
-TEST_F(OverflowTest, WhatHasFiredRunsWithoutAnEntry) {
+// Entries that never fire block nothing: operations that are due run without an entry,
+// others do not.
+TEST_F(OverflowTest, DueOperationsRunWithoutAnEntry) {
   build(1);
   const CounterId stuck = counter();
   const CounterId a = counter();
@@ -133,7 +134,7 @@ TEST_F(OverflowTest, WhatHasFiredRunsWithoutAnEntry) {
   ring(b, 1);
   drain();
   EXPECT_EQ(nic->issued, (std::vector<uint64_t>{2, 5}));
-  // A failure is as good as a success (N1), and more than enough is enough.
+  // A failure counts like a success (N1), and a counter may exceed the threshold.
   ASSERT_TRUE(works(nic->add_error(b, 1)));
   ring(a, 5);
   drain();
@@ -145,7 +146,7 @@ TEST_F(OverflowTest, WhatHasFiredRunsWithoutAnEntry) {
   drain();
   EXPECT_TRUE(overflow->empty());
   EXPECT_EQ(ran(), 6u);
-  EXPECT_EQ(nic->posted.size() + nic->issued.size(), 6u) << "each runs once";
+  EXPECT_EQ(nic->posted.size() + nic->issued.size(), 6u) << "each operation must run once";
 }
 
 TEST_F(OverflowTest, AFullNicIsTriedAgain) {
@@ -165,11 +166,11 @@ TEST_F(OverflowTest, AFullNicIsTriedAgain) {
   overflow->add(ops);
   ring(trigger, 1);
   drain();
-  EXPECT_EQ(words[1], 9u) << "one at a time is under way, and all have run";
+  EXPECT_EQ(words[1], 9u) << "not all operations ran";
   EXPECT_EQ(overflow->by_software(), 9u);
 }
 
-// As the NIC's entries do (N2), in whatever order they were added.
+// Like the NIC's entries (N2), in whatever order they were added.
 TEST_F(OverflowTest, OfOneTriggerLowerThresholdsRunFirst) {
   build(1);
   const CounterId trigger = counter();
@@ -181,7 +182,7 @@ TEST_F(OverflowTest, OfOneTriggerLowerThresholdsRunFirst) {
   EXPECT_EQ(nic->issued, (std::vector<uint64_t>{1, 2, 3, 4, 5}));
 }
 
-TEST_F(OverflowTest, WhatHasRunOrWasTakenBackLeavesTheOthersInOrder) {
+TEST_F(OverflowTest, RunAndCancelledOperationsLeaveTheOthersInOrder) {
   build(1);
   const CounterId stuck = counter(), a = counter(), b = counter();
   overflow->add(std::vector{when(stuck, 1, 1), when(stuck, 2, 2), when(a, 1, 3), when(b, 1, 4), when(a, 2, 5),
@@ -195,7 +196,7 @@ TEST_F(OverflowTest, WhatHasRunOrWasTakenBackLeavesTheOthersInOrder) {
   ring(stuck, 2);
   fabric->quiesce();
   drain();
-  EXPECT_EQ(nic->posted, (std::vector<uint64_t>{1, 2, 5})) << "the next ones in turn have the entry";
+  EXPECT_EQ(nic->posted, (std::vector<uint64_t>{1, 2, 5})) << "the entry goes to the next operations in turn";
   EXPECT_EQ(nic->issued, (std::vector<uint64_t>{3, 8, 6}));
   ring(a, 1);
   fabric->quiesce();
@@ -204,11 +205,11 @@ TEST_F(OverflowTest, WhatHasRunOrWasTakenBackLeavesTheOthersInOrder) {
   ring(b, 1);
   fabric->quiesce();
   EXPECT_TRUE(overflow->empty());
-  EXPECT_EQ(ran(), 7u) << "all but the one that was taken back";
+  EXPECT_EQ(ran(), 7u) << "all but the cancelled operation must run";
 }
 
-// Those of one request, whatever they wait for. The others keep their order.
-TEST_F(OverflowTest, WhatIsTakenBackIsOneRequests) {
+// cancel() removes the operations of one request, on all counters. The others keep their order.
+TEST_F(OverflowTest, CancelRemovesOneRequestsOperations) {
   build(1);
   const CounterId shared = counter(), own = counter();
   ASSERT_TRUE(works(nic->post(std::vector{when(counter(), 1, 9)})));  // takes the entry
@@ -223,7 +224,7 @@ TEST_F(OverflowTest, WhatIsTakenBackIsOneRequests) {
   EXPECT_TRUE(works(nic->close_counter(own)));
 }
 
-// The work for an operation does not grow with the number of those that wait.
+// The work per operation does not grow with the number of waiting operations.
 TEST_F(OverflowTest, ALongQueueBehindEntriesThatNeverFire) {
   constexpr uint64_t kOps = 20'000;
   build(5);
@@ -249,8 +250,9 @@ TEST_F(OverflowTest, ALongQueueBehindEntriesThatNeverFire) {
   EXPECT_LE(nic->reads, 2 * kOps);
 }
 
-// Two queues far ahead: the entries and most of what waits are one's, and what fires, one at a time, is the other's.
-TEST_F(OverflowTest, OnlyTheFirstOfEachTriggerIsLookedAt) {
+// One queue holds the entry and half of the waiting operations. Those of the other queue fire
+// one at a time.
+TEST_F(OverflowTest, OnlyTheFirstOfEachTriggerIsChecked) {
   constexpr uint64_t kOps = 4'000;
   build(1);
   const CounterId one = counter(), other = counter();
@@ -265,15 +267,15 @@ TEST_F(OverflowTest, OnlyTheFirstOfEachTriggerIsLookedAt) {
     ring(other, 1);
     for (int call = 0; call < kPatience; ++call)
       (void)overflow->drain();
-    ASSERT_EQ(nic->issued.size(), i) << "at the first look";
+    ASSERT_EQ(nic->issued.size(), i) << "a due operation must run within " << kPatience << " calls";
     fabric->quiesce();
   }
-  EXPECT_LE(nic->reads, 2 * kOps + 2) << "of two triggers";
+  EXPECT_LE(nic->reads, 2 * kOps + 2) << "more than the two triggers were read";
   EXPECT_EQ(nic->posted, (std::vector<uint64_t>{1}));
   EXPECT_EQ(ran(), kOps);
 }
 
-// A start goes behind the overflow, though entries may be free by then.
+// A start queues behind the overflow even if entries have become free.
 TEST(OverflowOrder, NothingOvertakesTheOverflow) {
   ModelFabric fabric(1, {.deferred_depth = 3});
   WatchedNic nic(fabric.nic(0));
@@ -290,7 +292,7 @@ TEST(OverflowOrder, NothingOvertakesTheOverflow) {
   process.matcher.progress();
   const auto start = [&](size_t i) { ASSERT_TRUE(works(queue->start(std::span(requests).subspan(i, 1)))); };
   start(0);
-  start(1);  // one of its two does not fit
+  start(1);  // one of its two operations does not fit
   EXPECT_EQ(process.endpoint.overflow().overflowed(), 1u);
   stream.poll();
   fabric.quiesce();

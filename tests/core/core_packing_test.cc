@@ -1,5 +1,5 @@
-// Requests whose buffers have gaps: what starts and waits give the stream, and when the request is done with the
-// buffer.
+// Requests whose buffers have gaps: what starts and waits enqueue, and when the buffer
+// is free again.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,7 +12,7 @@
 namespace lanyard {
 namespace {
 
-// Every other word of a rank's own memory, from a send to a receive of its own.
+// Sends every other word of a buffer to a receive of the same rank.
 struct Packing : ::testing::Test {
   static constexpr size_t kWords = 8;
 
@@ -44,7 +44,7 @@ struct Packing : ::testing::Test {
   Request* receive = nullptr;
 };
 
-// The message is there, and the stream is not: the buffer will yet be written.
+// The message has arrived, but the stream has not unpacked it: the buffer will still be written.
 TEST_F(Packing, IsNotCompleteBeforeItIsUnpacked) {
   connect();
   const std::array both{send, receive};
@@ -61,7 +61,7 @@ TEST_F(Packing, IsNotCompleteBeforeItIsUnpacked) {
   EXPECT_TRUE(receive->transferred());
   EXPECT_FALSE(receive->complete());
   EXPECT_EQ(rank().endpoint.free_request(receive).code(), Code::kInvalidState);
-  // Nor where it was let go of.
+  // The same after a release.
   rank().endpoint.release(*receive);
   EXPECT_EQ(rank().endpoint.free_request(receive).code(), Code::kInvalidState);
   EXPECT_EQ(in[0], 0u);
@@ -72,7 +72,7 @@ TEST_F(Packing, IsNotCompleteBeforeItIsUnpacked) {
   free(send);
 }
 
-// A wait that the stream cannot unpack behind could never be enqueued.
+// A start is refused if the stream could not unpack behind its wait.
 TEST_F(Packing, AStreamThatCannotUnpackStartsNothing) {
   connect(7);
   const std::array both{send, receive};
@@ -84,7 +84,7 @@ TEST_F(Packing, AStreamThatCannotUnpackStartsNothing) {
   free(receive);
 }
 
-TEST_F(Packing, DoesNotStand) {
+TEST_F(Packing, CannotStand) {
   connect();
   const std::array both{send, receive};
   EXPECT_EQ(rank().queue->stand(both).code(), Code::kUnsupported);

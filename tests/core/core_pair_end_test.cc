@@ -1,4 +1,5 @@
-// The end of a pair: what the other side is told when a request was freed or has failed, while its process lives.
+// The end of a pair: how one side learns that the other's request was freed or has failed, while
+// both processes live.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -39,7 +40,8 @@ class PairEnd : public ::testing::TestWithParam<Strategy> {
     EXPECT_TRUE(works(rank(which).matcher.free(*side(which))));
     side(which) = nullptr;
   }
-  // Both processes go on until that one has a failure to tell. Its words; "" where there is none within the bound.
+  // Progresses both processes until that rank reports a failure. Returns its text, or "" if none
+  // comes within kBound.
   std::string failure_at(uint32_t which) {
     const auto deadline = LocalJob::Clock::now() + LocalJob::kBound;
     while (LocalJob::Clock::now() < deadline) {
@@ -61,11 +63,11 @@ class PairEnd : public ::testing::TestWithParam<Strategy> {
     EXPECT_EQ(status.code(), Code::kFailed);
     return status.message();
   }
-  void hear() {
+  void deliver_news() {
     while (job->mail.under_way() > 0)
       job->match();
   }
-  bool nothing_is_told(uint32_t which) {
+  bool nothing_is_reported(uint32_t which) {
     return rank(which).endpoint.take_failed(*rank(which).queue) == nullptr &&
            rank(which).endpoint.take_unrecorded_failures() == 0;
   }
@@ -75,39 +77,39 @@ class PairEnd : public ::testing::TestWithParam<Strategy> {
   Request* receive = nullptr;
 };
 
-// A regular send whose receive was freed, and a receive whose ready send was.
-TEST_P(PairEnd, NoStartIsMadeThatWouldWaitForAFreedRequest) {
+// A regular send after its receive was freed, and a receive after its ready send was freed.
+TEST_P(PairEnd, AStartThatWouldWaitForAFreedRequestIsRefused) {
   for (const uint32_t first : {0u, 1u}) {
     build(first == 0);
     transfer();
     free(first);
-    hear();
+    deliver_news();
     EXPECT_NE(refusal_at(1 - first).find("rank " + std::to_string(first) + " has freed its request"),
               std::string::npos);
-    EXPECT_TRUE(nothing_is_told(1 - first));
+    EXPECT_TRUE(nothing_is_reported(1 - first));
     free(1 - first);
   }
 }
 
-// What it sends fails.
-TEST_P(PairEnd, AStartThatFindsOutByItselfMayDoSo) {
+// A start before the news arrives is allowed; its message fails.
+TEST_P(PairEnd, AStartToAFreedRequestFails) {
   for (const uint32_t first : {0u, 1u}) {
     build(first == 1);
     transfer();
     free(first);
-    hear();
+    deliver_news();
     start(1 - first);
     wait(1 - first);
     EXPECT_EQ(failure_at(1 - first),
               "rank " + std::to_string(first) + " has freed its request, whose memory is not registered any more");
     rank(1 - first).synchronize();
-    EXPECT_TRUE(nothing_is_told(1 - first)) << "once";
+    EXPECT_TRUE(nothing_is_reported(1 - first)) << "the failure is reported twice";
     free(1 - first);
   }
 }
 
-// A regular send for its clear-to-send, a receive for its message: neither will come.
-TEST_P(PairEnd, WhatWaitsForAFreedRequestFails) {
+// A send waits for a clear-to-send, or a receive for a message, that will never come.
+TEST_P(PairEnd, AWaitForAFreedRequestFails) {
   for (const uint32_t first : {0u, 1u}) {
     build(false);
     transfer();
@@ -116,13 +118,13 @@ TEST_P(PairEnd, WhatWaitsForAFreedRequestFails) {
     free(first);
     EXPECT_TRUE(failure_at(1 - first).starts_with("rank " + std::to_string(first) + " has freed its request"));
     rank(1 - first).synchronize();
-    EXPECT_TRUE(nothing_is_told(1 - first)) << "once";
+    EXPECT_TRUE(nothing_is_reported(1 - first)) << "the failure is reported twice";
     free(1 - first);
   }
 }
 
-// The sender's card finds the receive's memory gone. Both sides are told.
-TEST_P(PairEnd, ASendThatFailedFailsItsReceive) {
+// The sender's NIC finds the receive's memory deregistered. Both sides learn of the failure.
+TEST_P(PairEnd, AFailedSendFailsItsReceive) {
   build(true);
   transfer();
   ASSERT_TRUE(works(rank(1).endpoint.nic().deregister_region(receive->buffer)));
@@ -134,14 +136,14 @@ TEST_P(PairEnd, ASendThatFailedFailsItsReceive) {
   EXPECT_EQ(failure_at(1), "rank 0 has found that an operation of its side failed");
   for (const uint32_t which : {0u, 1u})
     rank(which).synchronize();
-  hear();
+  deliver_news();
   for (const uint32_t which : {0u, 1u})
-    EXPECT_TRUE(nothing_is_told(which)) << "once, and not back again";
+    EXPECT_TRUE(nothing_is_reported(which)) << "the failure is reported twice, or sent back";
   EXPECT_NE(refusal_at(1), "");
 }
 
-// Cards of another process, for another request, or for one that is gone.
-TEST_P(PairEnd, CardsOfNoSenseAreNobodys) {
+// Cards from another process, or for another request, or for a freed one, are ignored.
+TEST_P(PairEnd, InvalidCardsAreIgnored) {
   build(false);
   transfer();
   for (const auto kind : {core::MatchCard::Kind::kFreed, core::MatchCard::Kind::kFailed}) {
@@ -158,8 +160,8 @@ TEST_P(PairEnd, CardsOfNoSenseAreNobodys) {
     card.reader = receive->number;
     (void)job->mail.courier(0).send(1, card);
   }
-  hear();
-  EXPECT_TRUE(nothing_is_told(1));
+  deliver_news();
+  EXPECT_TRUE(nothing_is_reported(1));
   transfer();
   for (const uint32_t which : {0u, 1u})
     free(which);

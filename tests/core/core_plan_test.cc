@@ -1,4 +1,4 @@
-// Plans: what a matched request hands to the NIC, operation by operation, and with which thresholds
+// Plans: the operations that a matched request posts to the NIC, with their thresholds
 // (api/doc/protocol.md, P1 to P3).
 #include "transport/core/plan.h"
 
@@ -50,7 +50,7 @@ Request request(Direction direction, uint64_t bytes, bool ready) {
   return made;
 }
 
-// The increment of a word, wherever it is.
+// Expects an atomic that increments the word at this peer, key and offset.
 void expect_increment(const Post& post, uint32_t peer, uint64_t key, uint64_t offset) {
   const nic::Op& op = post.op;
   EXPECT_EQ(op.kind, OpKind::kAtomic);
@@ -82,10 +82,10 @@ void expect_send(uint64_t bytes, uint64_t longest, const std::vector<uint64_t>& 
       EXPECT_EQ(op.remote.offset, offset);
       EXPECT_EQ(op.completion, nic::CounterId{72});
       EXPECT_EQ(op.context, 42u);
-      EXPECT_EQ(!plan[i].trigger.valid(), ready) << "a ready send hangs on the queue's trigger";
+      EXPECT_EQ(!plan[i].trigger.valid(), ready) << "a ready send must use the queue's trigger";
       if (!ready) {
         EXPECT_EQ(plan[i].trigger, nic::CounterId{73});
-        EXPECT_EQ(plan[i].step, 2u) << "a start and a clear-to-send an iteration";
+        EXPECT_EQ(plan[i].step, 2u) << "an iteration counts a start and a clear-to-send";
       }
       offset += pieces[i];
     }
@@ -106,7 +106,7 @@ TEST(Plan, Receive) {
   for (const uint64_t bytes : {0u, 100u, 101u, 250u}) {
     for (const bool ready : {false, true}) {
       Request receive = request(Direction::kReceive, 1000, false);
-      receive.matched_bytes = bytes;  // what comes, not what there is room for
+      receive.matched_bytes = bytes;  // the message's length, not the buffer's
       const auto plan = make_plan(receive, {.buffer = {}, .clear_to_send = {901}, .ready = ready}, context(100));
       ASSERT_EQ(plan.size(), ready ? 1u : 2u);
       expect_increment(plan[0], kSelf, 700, 24);
@@ -115,12 +115,12 @@ TEST(Plan, Receive) {
       if (ready)
         continue;
       expect_increment(plan[1], kPeer, 901, 0);
-      EXPECT_FALSE(plan[1].trigger.valid()) << "the stream's, not the call's";
+      EXPECT_FALSE(plan[1].trigger.valid()) << "a clear-to-send must use the queue's trigger";
     }
   }
 }
 
-// ---- What a queue makes of it
+// ---- Entries that a queue posts
 
 struct RecordingNic final : nic::ForwardingNic {
   using ForwardingNic::ForwardingNic;
@@ -155,7 +155,8 @@ TEST(Thresholds, GrowWithTheIterationsAndTheRings) {
     ASSERT_EQ(nic.posted.size(), 9u);
     const uint32_t in = receive.completion.value, out = send.completion.value, go = send.trigger.value;
     const uint32_t ready_in = ready_receive.completion.value, ready_out = ready_send.completion.value;
-    const uint32_t shared = nic.posted[1].first;  // the queue's, rung once for the clear-to-send and the ready send
+    const uint32_t shared =
+        nic.posted[1].first;  // the queue's trigger: one ring for the clear-to-send and the ready send
     EXPECT_EQ(nic.posted, (std::vector<RecordingNic::Condition>{{in, 3 * i},
                                                                 {shared, i},
                                                                 {ready_in, i},
@@ -173,7 +174,7 @@ TEST(Thresholds, GrowWithTheIterationsAndTheRings) {
   EXPECT_EQ(nic.failures(), 0u);
 }
 
-TEST(Strategy, FollowsWhatTheNicPromises) {
+TEST(Strategy, FollowsTheNicsCapabilities) {
   nic::Caps caps;
   caps.target_count_means_visible = true;
   EXPECT_EQ(core::strategy_for(caps), core::Strategy::kTargetCounter);
@@ -181,13 +182,14 @@ TEST(Strategy, FollowsWhatTheNicPromises) {
   EXPECT_EQ(core::strategy_for(caps), core::Strategy::kSenderFlag);
 }
 
-// Strategy B: the sender's NIC raises the receive's done word once all writes are delivered; a receive has no counter.
-TEST(Plan, ASendersFlagComesAfterDelivery) {
+// Strategy B: the sender's NIC raises the receive's done word after all writes are delivered. The
+// receive has no counter.
+TEST(Plan, TheSendersFlagComesAfterDelivery) {
   PlanContext with = context(4);
   with.strategy = core::Strategy::kSenderFlag;
   const PeerKeys keys{.buffer = {900}, .clear_to_send = {901}, .flag = {902}};
   const std::vector<Post> plan = core::make_plan(request(Direction::kSend, 10, false), keys, with);
-  ASSERT_EQ(plan.size(), 5u) << "three pieces, the flag, the sender's own word";
+  ASSERT_EQ(plan.size(), 5u) << "expected three pieces, the flag and the sender's own word";
   for (size_t piece = 0; piece < 3; ++piece) {
     EXPECT_EQ(plan[piece].op.kind, OpKind::kWrite);
     EXPECT_EQ(plan[piece].op.level, nic::CompletionLevel::kDelivery);
@@ -196,17 +198,17 @@ TEST(Plan, ASendersFlagComesAfterDelivery) {
   EXPECT_EQ(flag.op.kind, OpKind::kAtomic);
   EXPECT_EQ(flag.op.remote.peer, kPeer);
   EXPECT_EQ(flag.op.remote.key, nic::RemoteKey{902});
-  EXPECT_EQ(flag.op.remote.offset, 0u) << "a region of its own";
+  EXPECT_EQ(flag.op.remote.offset, 0u) << "the flag has a region of its own";
   EXPECT_EQ(flag.trigger, nic::CounterId{72});
-  EXPECT_EQ(flag.step, 4u) << "three pieces and the flag";
-  EXPECT_EQ(flag.base, UINT64_MAX) << "one less: 4i - 1";
-  EXPECT_EQ(flag.op.completion, nic::CounterId{72}) << "so that the sender's word comes last";
+  EXPECT_EQ(flag.step, 4u) << "an iteration counts three pieces and the flag";
+  EXPECT_EQ(flag.base, UINT64_MAX) << "the threshold is 4i - 1";
+  EXPECT_EQ(flag.op.completion, nic::CounterId{72}) << "the flag must count, so that the sender's word comes last";
   EXPECT_EQ(plan[4].step, 4u);
   EXPECT_EQ(plan[4].base, 0u);
   EXPECT_EQ(plan[4].op.remote.peer, kSelf);
 
   const auto receive = core::make_plan(request(Direction::kReceive, 10, false), keys, with);
-  ASSERT_EQ(receive.size(), 1u) << "the clear-to-send alone";
+  ASSERT_EQ(receive.size(), 1u) << "expected only the clear-to-send";
   EXPECT_FALSE(receive[0].trigger.valid());
   PeerKeys ready = keys;
   ready.ready = true;

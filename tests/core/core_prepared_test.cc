@@ -1,4 +1,5 @@
-// Prepared plans: what a request posts is handed to the NIC once, before its first start, and given back with it.
+// Prepared plans: a request prepares its operations at the NIC once, at its first start, and
+// releases them when freed.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,12 +16,12 @@
 namespace lanyard {
 namespace {
 
-// Counts, and prepares no more than `left`.
+// Counts calls, and allows only `left` more prepare() calls.
 struct CountingNic final : nic::ForwardingNic {
   using ForwardingNic::ForwardingNic;
   Result<nic::PreparedId> prepare(const nic::Op& op) override {
     if (left == 0)
-      return Status(Code::kExhausted, "no more of them");
+      return Status(Code::kExhausted, "no prepared operation is left");
     --left;
     ++prepared;
     return inner().prepare(op);
@@ -44,7 +45,7 @@ struct CountingNic final : nic::ForwardingNic {
   std::vector<nic::Posting> posted;
 };
 
-// A process that sends to itself, in pieces.
+// A process that sends to itself in pieces.
 class PreparedPlan : public ::testing::Test {
  protected:
   PreparedPlan() {
@@ -65,7 +66,7 @@ class PreparedPlan : public ::testing::Test {
     ASSERT_TRUE(works(process.endpoint.free_request(send)));
     ASSERT_TRUE(works(process.endpoint.free_request(receive)));
     EXPECT_EQ(nic.released, plans);
-    EXPECT_EQ(process.endpoint.unclosed(), 0u) << "what it named could be closed";
+    EXPECT_EQ(process.endpoint.unclosed(), 0u) << "a resource of the plan is still open";
   }
 
   ModelFabric fabric{1, {.max_message_bytes = 16}};
@@ -77,10 +78,10 @@ class PreparedPlan : public ::testing::Test {
   Request* receive = &process.receive(0, 7, 40);
   Request* send = &process.send(0, 7, 40);
   Request* const both[2] = {receive, send};
-  const uint64_t plans = 3 + 1 + 2;  // three writes, the send's done word; the receive's, and its clear-to-send
+  const uint64_t plans = 3 + 1 + 2;  // send: three writes and a done word; receive: a done word and a clear-to-send
 };
 
-TEST_F(PreparedPlan, IsHandedOverAtTheFirstStart) {
+TEST_F(PreparedPlan, IsPreparedAtTheFirstStart) {
   EXPECT_EQ(nic.prepared, 0u);
   for (uint64_t i = 1; i <= 5; ++i) {
     iterate(i);
@@ -88,13 +89,14 @@ TEST_F(PreparedPlan, IsHandedOverAtTheFirstStart) {
     ASSERT_EQ(nic.posted.size(), i * plans);
     EXPECT_EQ(nic.posted.back().start, i);
   }
-  EXPECT_EQ(nic.whole, 0u) << "nothing is handed over whole where there is room";
+  EXPECT_EQ(nic.whole, 0u) << "post() is called although every operation is prepared";
   EXPECT_EQ(nic.released, 0u);
   free_both();
 }
 
-// A start that cannot be prepared is none, and may be repeated; what has been handed over by then has been.
-TEST_F(PreparedPlan, WhatTheNicDoesNotTakeIsNotStarted) {
+// A start whose operations cannot be prepared fails. It may be repeated and keeps what
+// it has prepared.
+TEST_F(PreparedPlan, AStartFailsWhenItsPlanCannotBePrepared) {
   for (uint64_t taken = 0; taken < plans; ++taken) {
     nic.left = taken == 0 ? 0 : 1;
     EXPECT_EQ(queue->start(both).code(), Code::kExhausted);

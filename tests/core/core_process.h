@@ -1,4 +1,4 @@
-// Process: one process's end of the protocol as tests use it, with the buffers of its requests.
+// Process: one process's part of the protocol for tests, with its requests' buffers.
 #ifndef LANYARD_TESTS_CORE_PROCESS_H_
 #define LANYARD_TESTS_CORE_PROCESS_H_
 
@@ -23,12 +23,12 @@ inline ::testing::AssertionResult works(const Status& status) {
   return ::testing::AssertionFailure() << status.to_string();
 }
 
-// A message's content, different for each tag and iteration. Zero bytes never occur.
+// Message content that differs by seed. No byte is zero.
 inline uint8_t pattern(uint64_t seed, uint64_t at) {
   return static_cast<uint8_t>(((seed + 1) * 0x9e3779b97f4a7c15u + at * 0xd1342543de82ef95u) >> 40 | 1);
 }
 
-// A rank of communicator 1, which has the ranks of the job. Its NIC and its mail outlive it.
+// A rank of communicator 1, which has all ranks of the job. The NIC and the mail must outlive it.
 class Process {
  public:
   Process(nic::Nic& nic, uint32_t rank, Mail& mail, core::Endpoint::Options options)
@@ -47,7 +47,7 @@ class Process {
     made.tag = tag;
     return made;
   }
-  // A fresh request whose match has begun.
+  // A new request; its match has begun.
   Request& begin(const core::Transfer& transfer) {
     Request* request = endpoint.new_request(transfer);
     EXPECT_TRUE(works(matcher.begin(*request)));
@@ -81,7 +81,7 @@ inline void clear(Request& request) {
   for (uint64_t i = 0; i < request.transfer.bytes; ++i)
     bytes_of(request)[i] = 0;
 }
-// The message of that seed, and nothing beyond its length.
+// Whether the buffer holds the message of that seed and zeros after it.
 inline bool holds(Request& request, uint64_t seed) {
   for (uint64_t i = 0; i < request.transfer.bytes; ++i)
     if (bytes_of(request)[i] != (i < request.matched_bytes ? pattern(seed, i) : 0))

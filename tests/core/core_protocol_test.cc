@@ -1,4 +1,4 @@
-// The protocol in single steps: what must have happened before what, in every iteration (api/doc/protocol.md, P1).
+// The protocol step by step: the order of events in every iteration (api/doc/protocol.md, P1).
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,7 +15,7 @@ using nicsim::PacketKind;
 
 constexpr uint64_t kBytes = 200;
 
-// Plain, and with all that differs: streams that add to words, messages in pieces, one entry and the overflow.
+// false: defaults. true: streams that add to words, messages in pieces, one entry and the overflow.
 class Protocol : public ::testing::TestWithParam<bool> {
  protected:
   std::unique_ptr<ManualJob> make_job(uint32_t ranks) {
@@ -29,7 +29,7 @@ class Protocol : public ::testing::TestWithParam<bool> {
 };
 INSTANTIATE_TEST_SUITE_P(Core, Protocol, ::testing::Bool());
 
-// Start i of the sender and clear-to-send i, in either order: one of the two moves nothing.
+// Start i of the sender and clear-to-send i come in either order. One of them alone moves nothing.
 TEST_P(Protocol, AWriteNeedsItsStartAndItsClearToSend) {
   const auto job = make_job(2);
   Pair pair(*job, 0, 1, kBytes);
@@ -51,7 +51,7 @@ TEST_P(Protocol, AWriteNeedsItsStartAndItsClearToSend) {
   }
 }
 
-// A sender's wait ends when the write is acknowledged, not when it is triggered.
+// A send's wait ends when the write is acknowledged, not when it is triggered.
 TEST_P(Protocol, TheSenderWaitsForItsWrite) {
   for (const bool ready : {false, true}) {
     for (const PacketKind what : {PacketKind::kWrite, PacketKind::kAck}) {
@@ -64,7 +64,7 @@ TEST_P(Protocol, TheSenderWaitsForItsWrite) {
         job->run();
         pair.start_send();
         pair.wait_send();
-        // The stream uses the buffer again; what is held up is read when it is delivered.
+        // The stream reuses the buffer. A held write reads its data when it is delivered.
         pair.sender.stream.launch([&] { fill(pair.send, 1000); });
         job->fabric.held = [&](const ModelFabric::Transit& transit) {
           return transit.packet.kind == what && transit.from != transit.to;
@@ -81,7 +81,7 @@ TEST_P(Protocol, TheSenderWaitsForItsWrite) {
   }
 }
 
-// At rest every counter and word has exactly the value that the number of iterations says.
+// At rest, each counter and word is a function of the number of iterations.
 TEST_P(Protocol, ClosedFormsAtRest) {
   constexpr uint64_t kIterations = 7;
   for (const bool ready : {false, true}) {
@@ -120,7 +120,7 @@ TEST_P(Protocol, ClosedFormsAtRest) {
   }
 }
 
-// Lengths around those of a piece, none at all, and receives that are longer than their message.
+// Message lengths around the piece length, zero, and receives longer than their message.
 TEST_P(Protocol, Lengths) {
   for (const bool ready : {false, true}) {
     for (const uint64_t bytes : {0u, 1u, 63u, 64u, 65u, 127u, 128u, 129u, 1000u}) {
@@ -137,7 +137,7 @@ TEST_P(Protocol, Lengths) {
           ASSERT_TRUE(works((*job)[1].start({&receive})));
           ASSERT_TRUE(works((*job)[1].wait({&receive})));
           job->run();
-          ASSERT_FALSE((*job)[1].stream.empty()) << "a message of no bytes is one too";
+          ASSERT_FALSE((*job)[1].stream.empty()) << "a wait for a message of no bytes passes too early";
           ASSERT_TRUE(works((*job)[0].start({&send})));
           ASSERT_TRUE(works((*job)[0].wait({&send})));
           job->run();
@@ -149,8 +149,8 @@ TEST_P(Protocol, Lengths) {
   }
 }
 
-// MPI_PROC_NULL: matched at once, started and waited for like any other, and nothing happens.
-TEST_P(Protocol, NobodyIsPartnerOfANoop) {
+// MPI_PROC_NULL: matches at once, starts and waits like any request, and does nothing.
+TEST_P(Protocol, ProcNullDoesNothing) {
   const auto job = make_job(1);
   ManualJob::Rank& rank = (*job)[0];
   Request& send = rank.send(core::kNobody, 1, kBytes);
@@ -160,7 +160,7 @@ TEST_P(Protocol, NobodyIsPartnerOfANoop) {
   EXPECT_EQ(receive.matched_tag, core::kAnyTag);
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(works(rank.start({&send, &receive})));
-    EXPECT_EQ(rank.start({&send}).code(), Code::kInvalidState) << "the same rules of state";
+    EXPECT_EQ(rank.start({&send}).code(), Code::kInvalidState) << "a second start before the wait";
     ASSERT_TRUE(works(rank.wait({&receive, &send})));
     EXPECT_EQ(rank.wait({&send}).code(), Code::kInvalidState);
   }

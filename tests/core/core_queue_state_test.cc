@@ -1,4 +1,5 @@
-// Queue: what start and wait refuse, that a refusal changes nothing, and what a start costs.
+// Queue: which starts and waits are refused, that a refusal changes nothing, and the
+// cost of a start.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace lanyard {
 namespace {
 
-// All that can be seen of a rank and some of its requests.
+// The visible state of a rank and of some of its requests.
 struct Snapshot {
   Snapshot(ManualJob::Rank& rank, const std::vector<Request*>& requests) {
     const core::Queue::Figures& figures = rank.queue->figures();
@@ -41,7 +42,8 @@ class QueueState : public ::testing::Test {
   void build(const ManualJobOptions& options = {}) { job = std::make_unique<ManualJob>(2, options); }
   ManualJob::Rank& rank(uint32_t which) { return (*job)[which]; }
 
-  // The call is refused so, with a message that holds `text`, and changes nothing.
+  // Expects that the call fails with `code` and a message that contains `text`, and
+  // changes nothing.
   template <typename Call>
   void refused(Code code, const std::string& text, const std::vector<Request*>& requests, Call call) {
     const Snapshot before(rank(0), requests);
@@ -84,7 +86,7 @@ TEST_F(QueueState, OneStartBeforeTheWait) {
   refused_start(Code::kInvalidState, a.send.describe(), {&b.send, &a.send});
   job->run();
   refused_start(Code::kInvalidState, a.send.describe(), {&a.send});
-  // Even when it has completed: what counts is the wait.
+  // Even after completion: only a wait allows the next start.
   a.start_receive();
   job->run();
   ASSERT_TRUE(a.send.complete());
@@ -93,7 +95,7 @@ TEST_F(QueueState, OneStartBeforeTheWait) {
   a.start_send();
 }
 
-TEST_F(QueueState, OneWaitAStart) {
+TEST_F(QueueState, OneWaitPerStart) {
   build();
   Pair a(*job, 0, 1, 8, false, 1);
   Pair b(*job, 0, 1, 8, false, 2);
@@ -107,8 +109,8 @@ TEST_F(QueueState, OneWaitAStart) {
   EXPECT_EQ(rank(0).queue->unwaited(), 0u);
 }
 
-// For messages: a request whose wait is missing, if there is one.
-TEST_F(QueueState, NamesARequestThatWasNotWaitedFor) {
+// find_unwaited() names a request without its wait, for messages.
+TEST_F(QueueState, NamesARequestWithoutAWait) {
   build();
   ManualStream other_stream;
   const auto other = std::move(core::Queue::create(rank(0).endpoint, other_stream).value());
@@ -141,19 +143,19 @@ TEST_F(QueueState, TheWaitIsOnTheQueueOfTheStart) {
   while (!other_stream.poll())
     job->run();
   EXPECT_TRUE(other->settled());
-  // After the wait it may go to any queue.
+  // After the wait, any queue may start it.
   ASSERT_TRUE(works(rank(0).start({&pair.send})));
   ASSERT_TRUE(works(rank(0).wait({&pair.send})));
 }
 
-// Thresholds have 48 bits. Both sides of a pair are refused in the same iteration, and both may be freed.
-TEST_F(QueueState, WhatNoCounterCanCountIsRefused) {
+// Thresholds have 48 bits. Both sides refuse the same iteration, and both may be freed.
+TEST_F(QueueState, StartsBeyondTheCountersRangeAreRefused) {
   build();
   Pair pair(*job, 0, 1, 8);
   Pair ready(*job, 0, 1, 8, true, 8);
   EXPECT_EQ(pair.send.most_starts, nic::kMaxSuccess / 2);
   EXPECT_EQ(ready.send.most_starts, nic::kMaxSuccess);
-  const auto grow_old = [](ManualJob::Rank& rank, Request& request) {
+  const auto advance_to_last_start = [](ManualJob::Rank& rank, Request& request) {
     request.starts = request.waits = request.most_starts - 1;
     *request.done.address += request.starts;
     EXPECT_TRUE(works(rank.nic().add(request.completion, request.starts)));
@@ -163,8 +165,8 @@ TEST_F(QueueState, WhatNoCounterCanCountIsRefused) {
     *request.clear_to_send_word.address += request.starts;
   };
   for (const Pair& each : {pair, ready}) {
-    grow_old(each.sender, each.send);
-    grow_old(each.receiver, each.receive);
+    advance_to_last_start(each.sender, each.send);
+    advance_to_last_start(each.receiver, each.receive);
   }
   ASSERT_TRUE(works(rank(1).start({&pair.receive, &ready.receive})));
   ASSERT_TRUE(works(rank(0).start({&pair.send, &ready.send})));
@@ -180,10 +182,10 @@ TEST_F(QueueState, WhatNoCounterCanCountIsRefused) {
   }
 }
 
-// The stream still rings for starts that were released.
-TEST_F(QueueState, WhatWasLetGoOfWritesNothing) {
+// The stream still rings for starts of a released request.
+TEST_F(QueueState, AReleasedRequestWritesNothing) {
   for (const bool cancel : {true, false}) {
-    SCOPED_TRACE(cancel ? "a NIC that takes entries back" : "one that does not");
+    SCOPED_TRACE(cancel ? "the NIC can cancel" : "the NIC cannot cancel");
     build();
     job->fabric.nic(0).mutable_caps().cancel = cancel;
     Pair pair(*job, 0, 1, 8);
@@ -200,7 +202,7 @@ TEST_F(QueueState, WhatWasLetGoOfWritesNothing) {
     rank(0).endpoint.release(pair.send);
     job->run();
     EXPECT_TRUE(rank(0).stream.empty());
-    EXPECT_EQ(rank(1).nic().read(pair.receive.completion).value().success, 1u) << "it was started once";
+    EXPECT_EQ(rank(1).nic().read(pair.receive.completion).value().success, 1u) << "a released start was sent";
     EXPECT_TRUE(works(rank(0).endpoint.free_request(&pair.send)));
   }
 }
@@ -230,7 +232,7 @@ TEST_F(QueueState, AFullStreamRefusesAllOrNothing) {
 
 // ---- Entries
 
-TEST_F(QueueState, EntriesAStart) {
+TEST_F(QueueState, EntriesPerStart) {
   build({.limits = {.max_message_bytes = 100}});
   struct Case {
     uint64_t bytes;
@@ -251,7 +253,7 @@ TEST_F(QueueState, EntriesAStart) {
       EXPECT_EQ(rank(0).queue->epoch_entries(), c.send);
       pair.wait_send();
       pair.wait_receive();
-      EXPECT_EQ(rank(0).queue->epoch_entries(), 0u) << "the epoch ends with the wait";
+      EXPECT_EQ(rank(0).queue->epoch_entries(), 0u) << "the wait must end the epoch";
       job->run();
       ASSERT_TRUE(job->over());
     }
@@ -271,13 +273,13 @@ TEST_F(QueueState, OneRingForAllThatShareATrigger) {
   ASSERT_TRUE(works(rank(0).start({&in1.receive, &in2.receive, &out_ready.send})));
   EXPECT_EQ(rank(0).stream.size(), 1u);
   ASSERT_TRUE(works(rank(0).start({&in_ready.receive})));
-  EXPECT_EQ(rank(0).stream.size(), 1u) << "a receive from a ready send rings nothing";
+  EXPECT_EQ(rank(0).stream.size(), 1u) << "a receive from a ready send must not ring";
   ASSERT_TRUE(works(rank(0).start({&out.send})));
   EXPECT_EQ(rank(0).stream.size(), 2u);
   EXPECT_EQ(rank(0).queue->figures().triggers, 2u);
 }
 
-// Without overflow an epoch that can never fit is refused, with the figures that the user needs.
+// Without overflow, an epoch that can never fit is refused with the numbers that the user needs.
 TEST_F(QueueState, WithoutOverflowAnEpochMustFit) {
   build({.limits = {.deferred_depth = 5}, .overflow = false});
   Pair a(*job, 0, 1, 8, false, 1);
@@ -286,7 +288,7 @@ TEST_F(QueueState, WithoutOverflowAnEpochMustFit) {
   refused_start(Code::kExhausted, "6 deferred-work entries, the NIC has 5", {&a.send, &b.send, &c.receive});
   ASSERT_TRUE(works(rank(0).start({&a.send, &b.send})));
   refused_start(Code::kExhausted, "6 deferred-work entries, the NIC has 5", {&c.receive});
-  // Waits make the epochs two; now it is a matter of time.
+  // The waits begin a new epoch, which fits once entries become free.
   ASSERT_TRUE(works(rank(0).wait({&a.send, &b.send})));
   refused_start(Code::kAgain, "entries", {&c.receive});
   ASSERT_TRUE(works(rank(1).start({&a.receive, &b.receive})));
@@ -295,7 +297,7 @@ TEST_F(QueueState, WithoutOverflowAnEpochMustFit) {
   EXPECT_EQ(rank(0).endpoint.overflow().overflowed(), 0u);
 }
 
-TEST_F(QueueState, AQueueThatCannotBeMadeLeavesNothing) {
+TEST_F(QueueState, AQueueThatCannotBeMadeLeaksNothing) {
   build({.limits = {.max_counters = 2}});
   core::Endpoint& endpoint = rank(0).endpoint;
   ManualStream stream;
@@ -314,12 +316,12 @@ TEST_F(QueueState, AQueueThatCannotBeMadeLeavesNothing) {
   EXPECT_EQ(rank(0).nic().usage().counters, 1u);
 }
 
-// The kind of a doorbell is its stream's, also where a later queue has an earlier one's address.
+// A doorbell has the kind of its stream, also if a later queue gets an earlier queue's address.
 TEST_F(QueueState, ARequestMovesToAnotherStream) {
   build();
   Pair pair(*job, 0, 1, 8);
   Request* const send[] = {&pair.send};
-  // Called, added to, and stored to, in every order.
+  // Kinds 0, 1 and 2: the stream calls the host, adds to a word, stores a total. In every order.
   for (const int kind : {0, 1, 2, 0, 2, 1, 0, 0, 1, 1, 2, 2}) {
     ManualStream stream;
     stream.calls = kind == 0;
@@ -329,7 +331,7 @@ TEST_F(QueueState, ARequestMovesToAnotherStream) {
       pair.start_receive();
       pair.wait_receive();
       stream.full = true;
-      EXPECT_EQ(queue->start(send).code(), Code::kAgain) << "a refused start counts no ring";
+      EXPECT_EQ(queue->start(send).code(), Code::kAgain) << "a refused start must not count as a ring";
       stream.full = false;
       ASSERT_TRUE(works(queue->start(send))) << "kind " << kind;
       ASSERT_TRUE(works(queue->wait(send)));
@@ -344,7 +346,7 @@ TEST_F(QueueState, ARequestMovesToAnotherStream) {
       job->run();
     while (!stream.poll());
     ASSERT_TRUE(queue->settled());
-    // A ring and a clear-to-send each, and nothing more.
+    // Exactly one ring and one clear-to-send per start.
     EXPECT_EQ(rank(0).nic().read(pair.send.trigger).value().success, 2 * pair.send.starts) << "kind " << kind;
   }
 }

@@ -1,4 +1,4 @@
-// Queue over threaded NICs and host streams: whole exchanges, with the threads that a job has.
+// Queue over threaded NICs and host streams: all messages of a job, with all its threads.
 #include "transport/core/queue.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ struct Setting {
 };
 void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 
-// Every rank sends to every rank, itself included, messages of several lengths.
+// Every rank sends messages of several lengths to every rank, also to itself.
 class Exchange {
  public:
   explicit Exchange(const Setting& setting) : setting_(setting), job_(setting.ranks, options()) {
@@ -40,7 +40,7 @@ class Exchange {
     }
   }
 
-  // Enqueues one iteration of a rank. Any one thread a rank.
+  // Enqueues one iteration of a rank. Call it from one thread per rank.
   void enqueue(uint32_t which, uint64_t i) {
     LocalJob::Rank& rank = job_[which];
     std::vector<Request*> receives, sends, all;
@@ -58,7 +58,7 @@ class Exchange {
           fill(link->send, link->seed(i));
     });
     rank.start(receives);
-    for (const auto& link : links_)  // a ready send is one once the receive has started
+    for (const auto& link : links_)  // a ready send may start only after its receive
       if (link->to == which && link->ready)
         rank.enqueue({.kind = gpu::StreamOp::Kind::kWrite64, .word = &link->started, .value = i});
     for (const auto& link : links_)
@@ -96,7 +96,7 @@ class Exchange {
       if (setting_.depth < 100) {
         EXPECT_GT(rank.endpoint.overflow().overflowed(), 0u);
       }
-      EXPECT_EQ(nic.usage().counters, 1u) << "the queue's";
+      EXPECT_EQ(nic.usage().counters, 1u) << "expected only the queue's counter";
     }
   }
 
@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Setting{.name = "OneEntryWithoutThread", .depth = 1, .overflow_thread = false}),
     [](const auto& info) { return info.param.name; });
 
-// A thread a rank, which waits for each iteration before it enqueues the next, or enqueues everything ahead.
+// One thread per rank waits after each iteration, or enqueues all iterations ahead.
 TEST_P(QueueExchange, CarriesEveryMessage) {
   for (const bool ahead : {false, true}) {
     Exchange exchange(GetParam());

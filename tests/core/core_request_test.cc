@@ -1,4 +1,4 @@
-// Requests over their life: freeing, words that are used again, and failures that are reported.
+// Requests over their lifetime: freeing, reuse of words, and reports of failures.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class RequestLife : public ::testing::Test {
 };
 
 // The NIC may still increment the word.
-TEST_F(RequestLife, TheWordOfWhatWasLetGoOfIsNobodysAgain) {
+TEST_F(RequestLife, TheWordOfAReleasedRequestIsNeverReused) {
   Pair pair(job, 0, 1, kBytes, false, 8);
   const uint64_t* const word = pair.send.done.address;
   pair.start_send();
@@ -43,7 +43,7 @@ TEST_F(RequestLife, TheWordOfWhatWasLetGoOfIsNobodysAgain) {
   job.run();
 }
 
-TEST_F(RequestLife, TheTriggerOfWhatWasLetGoOfIsNobodysWhileItsStreamMayRingIt) {
+TEST_F(RequestLife, TheTriggerOfAReleasedRequestIsKeptWhileItsStreamMayRing) {
   Pair pair(job, 0, 1, kBytes, false, 8);
   const nic::CounterId trigger = pair.send.trigger;
   pair.start_send();
@@ -54,13 +54,13 @@ TEST_F(RequestLife, TheTriggerOfWhatWasLetGoOfIsNobodysWhileItsStreamMayRingIt) 
   EXPECT_NE(job[0].send(1, 100, kBytes).trigger, trigger);
   EXPECT_EQ(job[0].endpoint.unclosed(), 1u);
   job.run();
-  ASSERT_TRUE(job[0].stream.empty()) << "the wait for it passes";
+  ASSERT_TRUE(job[0].stream.empty()) << "the released request's wait must pass";
   EXPECT_EQ(job[0].send(1, 101, kBytes).trigger, trigger);
   EXPECT_EQ(job[0].endpoint.unclosed(), 0u);
 }
 
-// As long as anything is still to come, freeing is refused; and a refusal changes nothing.
-TEST_F(RequestLife, IsNotFreedBeforeItIsOver) {
+// free() is refused while anything is still to come. A refusal changes nothing.
+TEST_F(RequestLife, IsNotFreedBeforeItIsDone) {
   Request& matching = job[0].send(1, 7, kBytes);
   EXPECT_EQ(free(job[0], matching).code(), Code::kInvalidState);
   Request& receive = job[1].receive(0, 7, kBytes);
@@ -89,18 +89,18 @@ TEST_F(RequestLife, IsNotFreedBeforeItIsOver) {
   refused(job[0], pair.send);
   job.fabric.held = nullptr;
   job.run();
-  refused(job[1], pair.receive);  // complete, and not waited for
+  refused(job[1], pair.receive);  // complete, but its wait is missing
   EXPECT_EQ(job[0].nic().usage().counters, usage.counters);
   EXPECT_EQ(job[0].nic().usage().regions, usage.regions);
   EXPECT_TRUE(works(free(job[0], pair.send)));
   pair.wait_receive();
   EXPECT_TRUE(works(free(job[1], pair.receive)));
-  EXPECT_TRUE(works(free(job[0], matching))) << "matched, and never started";
+  EXPECT_TRUE(works(free(job[0], matching))) << "a matched request that never started";
   EXPECT_TRUE(works(free(job[1], receive)));
 }
 
-// Once an endpoint has all the words it needs, it takes no more memory or regions for them.
-TEST_F(RequestLife, WordsAreUsedAgain) {
+// An endpoint that has enough words takes no more memory or regions for them.
+TEST_F(RequestLife, WordsAreReused) {
   Pair first(job, 0, 1, kBytes);
   uint64_t* const word = first.send.done.address;
   for (uint64_t i = 1; i <= 3; ++i)
@@ -122,7 +122,7 @@ TEST_F(RequestLife, WordsAreUsedAgain) {
 
 // ---- Failures
 
-// The write completes all the same (N1), and is reported to its own queue, once.
+// A failed write still completes its request (N1). The request's own queue reports it once.
 TEST_F(RequestLife, AFailedWriteNamesItsRequest) {
   ManualStream stream;
   const auto other = std::move(core::Queue::create(job[0].endpoint, stream).value());
@@ -136,19 +136,19 @@ TEST_F(RequestLife, AFailedWriteNamesItsRequest) {
   pair.start_send();
   pair.wait_send();
   job.run();
-  EXPECT_TRUE(job[0].stream.empty()) << "a failure fires the chain";
+  EXPECT_TRUE(job[0].stream.empty()) << "a failure must fire the chain too";
   EXPECT_EQ(job[0].endpoint.take_failed(*other), nullptr);
   const Request* failed = job[0].endpoint.take_failed(queue);
   ASSERT_EQ(failed, &pair.send);
   EXPECT_EQ(failed->failures, 1u);
   EXPECT_EQ(failed->failure_code, Code::kNotFound);
-  EXPECT_EQ(job[0].endpoint.take_failed(queue), nullptr) << "told once";
+  EXPECT_EQ(job[0].endpoint.take_failed(queue), nullptr) << "the failure is reported twice";
   EXPECT_EQ(bystander.send.failures, 0u);
   EXPECT_TRUE(works(free(job[0], pair.send)));
 }
 
-// The receiver did not count what failed, so the pair would be out of step for ever.
-TEST_F(RequestLife, WhatHasFailedStartsNoMore) {
+// The receiver has not counted the failed message, so the pair would stay out of step.
+TEST_F(RequestLife, AFailedRequestCannotStart) {
   Pair bystander(job, 0, 2, kBytes, true, 1);
   Pair pair(job, 0, 1, kBytes, true, 2);
   ASSERT_TRUE(works(free(job[1], pair.receive)));
@@ -158,13 +158,13 @@ TEST_F(RequestLife, WhatHasFailedStartsNoMore) {
   const Status status = job[0].start({&bystander.send, &pair.send});
   EXPECT_EQ(status.code(), Code::kFailed);
   EXPECT_NE(status.message().find("tag 2"), std::string::npos) << status.message();
-  EXPECT_FALSE(bystander.send.needs_wait()) << "all or none";
-  EXPECT_EQ(job[0].endpoint.take_failed(*job[0].queue), &pair.send) << "and is still told";
+  EXPECT_FALSE(bystander.send.needs_wait()) << "part of the refused call started";
+  EXPECT_EQ(job[0].endpoint.take_failed(*job[0].queue), &pair.send) << "the failure must still be reported";
   EXPECT_TRUE(works(free(job[0], pair.send)));
   iterate(bystander, 1);
 }
 
-// The NIC keeps a limited number of records; that more failed must not get lost.
+// The NIC keeps a limited number of failure records. Further failures must still be counted.
 TEST_F(RequestLife, FailuresWithoutARecordAreCounted) {
   core::Endpoint& endpoint = job[0].endpoint;
   nic::Nic& nic = job[0].nic();
@@ -172,30 +172,31 @@ TEST_F(RequestLife, FailuresWithoutARecordAreCounted) {
   nic::Op op;
   op.kind = nic::OpKind::kWrite;
   op.local.region = nic.register_region(nullptr, 0).value();
-  op.remote.peer = 1;  // with a key that nobody has
+  op.remote.peer = 1;  // with an unknown key
   for (uint64_t i = 0; i < kKept + kMore; ++i) {
     ASSERT_TRUE(works(nic.issue(op)));
     job.settle();
   }
-  EXPECT_EQ(endpoint.take_failed(*job[0].queue), nullptr) << "nobody's";
+  EXPECT_EQ(endpoint.take_failed(*job[0].queue), nullptr) << "the failures belong to no request";
   EXPECT_EQ(endpoint.take_unrecorded_failures(), kMore);
-  EXPECT_EQ(endpoint.take_unrecorded_failures(), 0u) << "told once";
+  EXPECT_EQ(endpoint.take_unrecorded_failures(), 0u) << "the failure is reported twice";
   ASSERT_TRUE(works(nic.issue(op)));
   job.settle();
-  EXPECT_EQ(endpoint.take_unrecorded_failures(), 0u) << "there is room for records again";
+  EXPECT_EQ(endpoint.take_unrecorded_failures(), 0u) << "there was room for every record";
 }
 
-// Who frees a request before hearing of its failure is told that there was one.
-TEST_F(RequestLife, AFailureIsToldThoughItsRequestIsFreed) {
+// A request may be freed before its failure is reported. The failure is then reported
+// without a request.
+TEST_F(RequestLife, AFailureIsReportedThoughItsRequestIsFreed) {
   Pair pair(job, 0, 1, kBytes, true, 2);
   ASSERT_TRUE(works(free(job[1], pair.receive)));
   pair.start_send();
   pair.wait_send();
   job.run();
   ASSERT_TRUE(works(free(job[0], pair.send)));
-  EXPECT_EQ(job[0].endpoint.take_failed(*job[0].queue), nullptr) << "there is nobody to name";
+  EXPECT_EQ(job[0].endpoint.take_failed(*job[0].queue), nullptr) << "reports a freed request";
   EXPECT_EQ(job[0].endpoint.take_unrecorded_failures(), 1u);
-  EXPECT_EQ(job[0].endpoint.take_unrecorded_failures(), 0u) << "told once";
+  EXPECT_EQ(job[0].endpoint.take_unrecorded_failures(), 0u) << "the failure is reported twice";
 }
 
 }  // namespace

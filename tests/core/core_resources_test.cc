@@ -1,4 +1,4 @@
-// ResourcePool and WordPool where the NIC does not close something.
+// ResourcePool and WordPool when the NIC does not close a resource.
 #include "transport/core/resources.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using core::ResourcePool;
 using core::Resources;
 using core::WordPool;
 
-// Closes no region while `holds`, as where a dead peer's message is still landing there.
+// Refuses to deregister regions while `holds`, as if a dead peer's message were still landing.
 class HoldingNic final : public nic::ForwardingNic {
  public:
   using ForwardingNic::ForwardingNic;
@@ -50,7 +50,7 @@ class Pool : public ::testing::Test {
   ResourcePool pool_{nic_, /*whole_pages=*/false};
 };
 
-TEST_F(Pool, WhatCannotBeClosedIsAskedForLessAndLessOften) {
+TEST_F(Pool, ClosingIsRetriedLessAndLessOften) {
   constexpr uint64_t kCalls = 200;
   Resources held = open();
   nic_.holds = true;
@@ -61,12 +61,12 @@ TEST_F(Pool, WhatCannotBeClosedIsAskedForLessAndLessOften) {
   std::vector<Resources> others;
   for (uint64_t call = 0; call < kCalls; ++call)
     others.push_back(open());
-  // After 1, 2, 4 ... calls.
+  // Retried after 1, 2, 4 ... calls.
   const uint64_t asked = nic_.asked - asked_at_once;
   EXPECT_GE(asked, 2u);
   EXPECT_LE(asked, static_cast<uint64_t>(std::bit_width(kCalls)));
   EXPECT_EQ(pool_.unclosed(), 1u);
-  // Once the NIC lets go, it is gone before as many calls again have been made.
+  // When the NIC agrees, the region is closed within as many further calls.
   nic_.holds = false;
   for (uint64_t call = 0; call < 2 * kCalls && pool_.unclosed() > 0; ++call)
     others.push_back(open());
@@ -76,8 +76,8 @@ TEST_F(Pool, WhatCannotBeClosedIsAskedForLessAndLessOften) {
   EXPECT_EQ(pool_.unclosed(), 0u);
 }
 
-// Nobody else gets a word that something may still be added to.
-TEST_F(Pool, TheWordOfWhatIsHeldIsNobodyElses) {
+// A word that may still be incremented is not reused.
+TEST_F(Pool, TheWordOfAHeldRegionIsNotReused) {
   Resources held = open();
   const uint64_t* const word = held.done.address;
   nic_.holds = true;
@@ -92,16 +92,16 @@ TEST_F(Pool, TheWordOfWhatIsHeldIsNobodyElses) {
     pool_.close(other);
 }
 
-// Whether `word` has not been freed: freed memory is what the next allocations of its size get.
+// Whether `word` has not been freed: new allocations of its size would get freed memory.
 ::testing::AssertionResult is_kept(uint64_t* word) {
-  static auto& kept = *new std::vector<uint64_t*>;  // so that it counts as no leak
+  static auto& kept = *new std::vector<uint64_t*>;  // leaked on purpose
   kept.push_back(word);
   *static_cast<volatile uint64_t*>(word) = *word;
   std::vector<std::unique_ptr<uint64_t[]>> others;
   for (int i = 0; i < 64; ++i) {
     others.push_back(std::make_unique<uint64_t[]>(WordPool::kFirstSlabWords));
     if (word >= others.back().get() && word < others.back().get() + WordPool::kFirstSlabWords)
-      return ::testing::AssertionFailure() << "the memory is somebody else's now";
+      return ::testing::AssertionFailure() << "the word's memory was freed and allocated again";
   }
   return ::testing::AssertionSuccess();
 }

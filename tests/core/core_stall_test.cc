@@ -1,4 +1,4 @@
-// Queue::explain_stall: at every stage it names the first thing that has not happened.
+// Queue::explain_stall: at every stage it names the first event that is missing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr uint64_t kBytes = 200;
 ::testing::AssertionResult ends(const std::string& text, const std::string& end) {
   if (text.ends_with(end))
     return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << "not the end of\n" << text;
+  return ::testing::AssertionFailure() << "expected at the end: \"" << end << "\" of\n" << text;
 }
 ::testing::AssertionResult has(const std::string& text, const std::string& part) {
   if (text.find(part) != std::string::npos)
@@ -28,7 +28,7 @@ constexpr uint64_t kBytes = 200;
 class Stall : public ::testing::Test {
  protected:
   std::string at(uint32_t rank) { return job[rank].queue->explain_stall(); }
-  // Stops that rank's stream before whatever is enqueued next.
+  // Stops that rank's stream before the next enqueued operation.
   void block(uint32_t rank) {
     const gpu::StreamOp op{.kind = gpu::StreamOp::Kind::kWait64, .word = &gate, .value = 1};
     ASSERT_TRUE(works(job[rank].stream.enqueue({&op, 1})));
@@ -43,8 +43,8 @@ class Stall : public ::testing::Test {
   uint64_t gate = 0;
 };
 
-// Of a stream that runs a kernel it is not said that it waits.
-TEST_F(Stall, WhatTheStreamDoesWhileNothingIsUnderWay) {
+// The report must not say that a stream waits while it runs a kernel.
+TEST_F(Stall, TheStreamsStateWhileNothingIsInFlight) {
   std::string while_it_ran;
   job[0].stream.launch([&] { while_it_ran = at(0); });
   job.run();
@@ -53,10 +53,11 @@ TEST_F(Stall, WhatTheStreamDoesWhileNothingIsUnderWay) {
   block(0);
   EXPECT_TRUE(has(at(0), "nothing is under way: the stream waits for something else"));
   gate = 1;
-  EXPECT_TRUE(has(at(0), "the stream runs or waits for something else")) << "which it does not tell";
+  EXPECT_TRUE(has(at(0), "the stream runs or waits for something else")) << "this stream cannot tell which";
 }
 
-// A send: its own stream, the clear-to-send, the write's way, the word that the stream waits on.
+// A send: its own stream, the clear-to-send, the write's acknowledgement, the word that the
+// stream waits for.
 TEST_F(Stall, Send) {
   Pair pair(job, 0, 1, kBytes);
   block(0);
@@ -65,7 +66,7 @@ TEST_F(Stall, Send) {
   const std::string line =
       "request (send, peer 1, tag 7, 200 B) waits for iteration 1: done word 0 of 1"
       " <- write completion 0 of 4";
-  EXPECT_TRUE(has(at(0), line + " <- trigger counter 0 of 2")) << "four pieces of 64 bytes";
+  EXPECT_TRUE(has(at(0), line + " <- trigger counter 0 of 2")) << "expected four pieces of 64 bytes";
   EXPECT_TRUE(ends(at(0), "clear-to-send 1 from rank 1 has not arrived <- this stream has not reached start 1"));
   pair.start_receive();
   job.run();
@@ -95,7 +96,7 @@ TEST_F(Stall, Receive) {
   gate = 1;
   job.run();
   EXPECT_TRUE(ends(at(1), "<- the message from rank 0 has not landed"));
-  // Some of the pieces.
+  // Some of the pieces land.
   job.fabric.held = [](const ModelFabric::Transit& transit) {
     return transit.packet.kind == PacketKind::kWrite && transit.packet.offset > 0;
   };
@@ -125,8 +126,8 @@ TEST_F(Stall, ReadySendAndItsReceive) {
   EXPECT_TRUE(job.over() || has(at(0), "nothing is under way"));
 }
 
-// One line for each request that has not completed, and none for those that have.
-TEST_F(Stall, ALineEach) {
+// One line for each request that has not completed, none for the others.
+TEST_F(Stall, OneLinePerRequest) {
   Pair a(job, 0, 1, 8, false, 1);
   Pair b(job, 0, 1, 8, false, 2);
   Pair c(job, 1, 0, 8, false, 3);
@@ -143,8 +144,8 @@ TEST_F(Stall, ALineEach) {
   EXPECT_FALSE(has(text, "tag 2"));
 }
 
-// What found no entry was not given to the NIC, so nothing is said of the NIC, or of a peer that was sent nothing.
-TEST(StallOfOverflow, WhatIsDueAndHasNotRun) {
+// An operation without an entry is not at the NIC: the report must not blame the NIC or the peer.
+TEST(StallOfOverflow, NamesADueOperationWithoutAnEntry) {
   ManualJob small(2, {.limits = {.deferred_depth = 1}});
   Pair pair(small, 0, 1, 8);
   Pair more(small, 0, 1, 8, false, 8);
@@ -157,26 +158,26 @@ TEST(StallOfOverflow, WhatIsDueAndHasNotRun) {
   const std::string due =
       "done word 0 of 1 <- the NIC had no free entry for an operation that is due:"
       " this process has yet to run it";
-  pair.start_receive();  // its clear-to-send does not fit
+  pair.start_receive();  // its clear-to-send finds no entry
   EXPECT_TRUE(has(at(1), "<- this stream has not reached start 1"));
   go(1);
-  EXPECT_TRUE(ends(at(1), due)) << "a clear-to-send";
+  EXPECT_TRUE(ends(at(1), due)) << "for a clear-to-send";
   ManualJob::drain(small[1]);
   EXPECT_TRUE(ends(at(1), "<- the message from rank 0 has not landed"));
   small.fabric.quiesce();
-  pair.start_send();  // its write has the entry
+  pair.start_send();  // its write takes the entry
   more.start_send();
   go(0);
   std::string text = at(0);
-  EXPECT_TRUE(has(text, "tag 7, 8 B) waits for iteration 1: " + due)) << "a local atomic";
+  EXPECT_TRUE(has(text, "tag 7, 8 B) waits for iteration 1: " + due)) << "for a local atomic";
   EXPECT_TRUE(ends(text, "clear-to-send 1 from rank 1 has not arrived"));
-  ASSERT_TRUE(works(small[0].nic().add(more.send.trigger, 1)));  // in place of the clear-to-send
-  EXPECT_TRUE(ends(text = at(0), due)) << "a write";
+  ASSERT_TRUE(works(small[0].nic().add(more.send.trigger, 1)));  // replaces the clear-to-send
+  EXPECT_TRUE(ends(text = at(0), due)) << "for a write";
   EXPECT_FALSE(has(text, "atomic"));
   EXPECT_FALSE(has(text, "acknowledged"));
 }
 
-TEST_F(Stall, FailuresAreTold) {
+TEST_F(Stall, FailuresAreReported) {
   Pair pair(job, 0, 1, kBytes);
   pair.start_send();
   job.run();

@@ -1,4 +1,5 @@
-// Standing requests: how starts are counted, what a refusal leaves, captures, and entries without overflow.
+// Standing requests: how starts are counted, what a refusal leaves, captures, and entries
+// without overflow.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -22,7 +23,7 @@ using nicsim::PacketKind;
 
 constexpr uint64_t kBytes = 64;
 
-// As a kernel does it.
+// Rings like a kernel.
 void ring(const Request& request) {
   const core::Standing& standing = *request.standing;
   const std::atomic_ref word(*standing.bell.word);
@@ -36,7 +37,7 @@ void count_on(const Request& request) { ++*request.standing->count; }
 
 // ---- Counting starts
 
-// Lets something happen just before or just after a counter is read.
+// Runs a function just before or just after a counter is read.
 struct InterruptedNic final : nic::ForwardingNic {
   using ForwardingNic::ForwardingNic;
   Result<nic::CounterValue> read(nic::CounterId counter) override {
@@ -51,7 +52,7 @@ struct InterruptedNic final : nic::ForwardingNic {
   std::function<void()> before, after;
 };
 
-// A send of rank 0 that stands, and a receive of rank 1 that is started by hand.
+// A standing send of rank 0, and a receive of rank 1 that the test starts.
 class StartsCounted : public ::testing::TestWithParam<bool> {
  protected:
   StartsCounted() {
@@ -76,12 +77,12 @@ class StartsCounted : public ::testing::TestWithParam<bool> {
     EXPECT_TRUE(works(queues[1]->wait({&receive, 1})));
     streams[1].poll();
   }
-  // The receive starts. Its clear-to-send waits in the network.
+  // Starts the receive. Its clear-to-send is held in the network.
   void hold() {
     fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind != PacketKind::kAck; };
     start_receive();
   }
-  // The clear-to-send comes at the next reading. The write waits.
+  // Delivers the clear-to-send at the next read of the counter. Holds the write.
   void come_at_the_reading() {
     (GetParam() ? nic.after : nic.before) = [this] {
       fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
@@ -108,14 +109,15 @@ class StartsCounted : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(ClearToSend, StartsCounted, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "AfterTheReading" : "BeforeTheReading"; });
 
-// The trigger counts starts and clear-to-sends, the word clear-to-sends alone. One comes between the two readings.
-TEST_P(StartsCounted, AClearToSendInBetweenIsNoStart) {
+// The trigger counts starts and clear-to-sends, the word only clear-to-sends. A clear-to-send
+// arrives between the two reads.
+TEST_P(StartsCounted, AClearToSendInBetweenIsNotAStart) {
   for (uint64_t i = 1; i <= 3; ++i) {
     hold();
     fabric.quiesce();
     come_at_the_reading();
-    EXPECT_EQ(standing().started(*send), i - 1) << "it has not been started";
-    EXPECT_EQ(send->clear_to_send_word.count(), i) << "which came meanwhile";
+    EXPECT_EQ(standing().started(*send), i - 1) << "a clear-to-send counts as a start";
+    EXPECT_EQ(send->clear_to_send_word.count(), i) << "the clear-to-send has not arrived in between";
     ring(*send);
     run();
     count_on(*send);
@@ -126,14 +128,14 @@ TEST_P(StartsCounted, AClearToSendInBetweenIsNoStart) {
   EXPECT_EQ(send->starts, 3u);
 }
 
-TEST_P(StartsCounted, AStartUnderWayIsSeenThoughAClearToSendComes) {
+TEST_P(StartsCounted, AStartInFlightIsSeenDespiteAClearToSend) {
   for (uint64_t i = 1; i <= 3; ++i) {
     hold();
     ring(*send);
     fabric.quiesce();
     come_at_the_reading();
     EXPECT_EQ(standing().can_end(*send).code(), Code::kInvalidState);
-    EXPECT_EQ(send->clear_to_send_word.count(), i) << "which came meanwhile";
+    EXPECT_EQ(send->clear_to_send_word.count(), i) << "the clear-to-send has not arrived in between";
     EXPECT_EQ(standing().started(*send), i);
     EXPECT_EQ(queues[0]->dismiss(sends()).code(), Code::kInvalidState);
     ASSERT_NE(send->standing, nullptr);
@@ -145,9 +147,9 @@ TEST_P(StartsCounted, AStartUnderWayIsSeenThoughAClearToSendComes) {
   EXPECT_EQ(send->starts, 3u);
 }
 
-// ---- Ending all or none
+// ---- All requests of a call end, or none
 
-// Two pairs from rank 0 to rank 1, of which rank 0's sends stand, on a card that takes sums.
+// Two pairs from rank 0 to rank 1. Rank 0's sends stand; its NIC accepts sums in its doorbells.
 class Standing : public ::testing::Test {
  protected:
   explicit Standing(const ManualJobOptions& options = {.stream_calls = false})
@@ -165,13 +167,13 @@ class Standing : public ::testing::Test {
     pair.wait_receive();
     run();
   }
-  // The streams and the NICs, and what standing requests need.
+  // Runs the streams, the NICs and the upkeep of standing requests.
   void run() {
     do {
       job.run();
     } while (standing().keep_up() > 0);
   }
-  // A start by a kernel, and all of the iteration.
+  // A start by a kernel, and the rest of its iteration.
   void iterate(Pair& pair, uint64_t seed) {
     fill(pair.send, seed);
     ring(pair.send);
@@ -179,7 +181,7 @@ class Standing : public ::testing::Test {
     count_on(pair.send);
     EXPECT_TRUE(holds(pair.receive, seed));
   }
-  // As a host starts it.
+  // The same with a start by the host.
   void iterate_by_host(Pair& pair, uint64_t seed) {
     fill(pair.send, seed);
     pair.start_send();
@@ -192,7 +194,7 @@ class Standing : public ::testing::Test {
   Pair a, b;
 };
 
-TEST_F(Standing, ARequestUnderWayKeepsTheOthersStanding) {
+TEST_F(Standing, ARequestInFlightKeepsTheOthersStanding) {
   ASSERT_TRUE(works(stand({&a.send, &b.send})));
   iterate(a, 1);
   ring(b.send);
@@ -208,7 +210,7 @@ TEST_F(Standing, ARequestUnderWayKeepsTheOthersStanding) {
       EXPECT_EQ(pair->send.listed, &queue());
       EXPECT_EQ(pair->send.starts, 0u);
     }
-    EXPECT_EQ(job[0].stream.counts, 4) << "a sum and what is waited for, each";
+    EXPECT_EQ(job[0].stream.counts, 4) << "expected a ring count and a wait count per request";
     EXPECT_EQ(standing().held(), held);
     EXPECT_EQ(job[0].nic().usage().counters, usage.counters);
     EXPECT_EQ(job[0].nic().usage().regions, usage.regions);
@@ -217,7 +219,7 @@ TEST_F(Standing, ARequestUnderWayKeepsTheOthersStanding) {
   refused(dismiss({&a.send, &b.send}));
   refused(dismiss({&b.send, &a.send}));
   refused(queue().dismiss());
-  // Both go on as if nobody had asked.
+  // The refused calls changed nothing.
   iterate(a, 2);
   refused(dismiss({&a.send, &b.send}));
   receive(b);
@@ -245,7 +247,7 @@ TEST_F(Standing, WithoutACountNothingStands) {
     EXPECT_EQ(job[0].stream.counts, 0);
     EXPECT_EQ(job[0].nic().usage().counters, before.counters);
   }
-  // Nor where the stream refuses the capture.
+  // The same if the stream refuses the capture.
   job[0].stream.most_counts = 1000;
   job[0].stream.full = true;
   job[0].stream.capture = 1;
@@ -258,10 +260,11 @@ TEST_F(Standing, WithoutACountNothingStands) {
   iterate_by_host(a, 1);
 }
 
-// ---- Started by nobody
+// ---- Entries that fire without a start
 
-// The clear-to-sends of a released receive fire entries that were posted ahead. Their done word is never used again.
-TEST_F(Standing, WhatNobodyStartedReachesNobodyElsesWord) {
+// The clear-to-sends of a released receive fire entries that were posted ahead. Their done word
+// is never reused.
+TEST_F(Standing, EntriesThatFireWithoutAStartTouchNoOtherWord) {
   ASSERT_TRUE(works(stand({&a.send})));
   for (int start = 0; start < 2; ++start) {
     a.start_receive();
@@ -274,12 +277,12 @@ TEST_F(Standing, WhatNobodyStartedReachesNobodyElsesWord) {
            transit.packet.key == done.key.value && transit.packet.offset == done.offset;
   };
   job.run();
-  EXPECT_EQ(job.fabric.under_way(), 1u) << "a write has completed, and its done word has not grown";
+  EXPECT_EQ(job.fabric.under_way(), 1u) << "expected a completed write whose done word is held";
   ASSERT_TRUE(works(queue().dismiss()));
   EXPECT_EQ(a.send.starts, 0u);
-  EXPECT_EQ(job[0].start({&a.send}).code(), Code::kFailed) << "nobody knows what completes of which start";
+  EXPECT_EQ(job[0].start({&a.send}).code(), Code::kFailed) << "completions cannot be assigned to starts any more";
   EXPECT_EQ(a.send.starts, 0u);
-  EXPECT_EQ(job[0].endpoint.take_failed(queue()), nullptr) << "nothing that was started has failed";
+  EXPECT_EQ(job[0].endpoint.take_failed(queue()), nullptr) << "no start has failed";
   ASSERT_TRUE(works(job[0].endpoint.free_request(&a.send)));
 
   Pair later(job, 0, 1, kBytes, false, 3);
@@ -289,22 +292,22 @@ TEST_F(Standing, WhatNobodyStartedReachesNobodyElsesWord) {
   EXPECT_EQ(later.send.iterations_done(), 1u);
 }
 
-// ---- Captures that are given up
+// ---- Abandoned captures
 
-class CaptureGivenUp : public Standing {
+class AbandonedCapture : public Standing {
  protected:
-  // A capture that has a start and never gets its wait.
+  // Captures a start without its wait.
   void give_up(Pair& pair) {
     job[0].stream.capture = ++captures_;
     pair.start_send();
     EXPECT_EQ(queue().unwaited(), 1u);
-    EXPECT_EQ(queue().dismiss().code(), Code::kInvalidState) << "its wait may still come";
+    EXPECT_EQ(queue().dismiss().code(), Code::kInvalidState) << "its wait may still be captured";
     EXPECT_EQ(job[0].endpoint.free_request(&pair.send).code(), Code::kInvalidState);
     EXPECT_NE(pair.send.standing, nullptr);
     EXPECT_EQ(queue().unwaited(), 1u);
     job[0].stream.capture = 0;
   }
-  // A capture, replayed a few times.
+  // Captures an iteration and replays it three times.
   void capture_and_replay(Pair& pair) {
     job[0].stream.captured.clear();
     job[0].stream.capture = ++captures_;
@@ -325,7 +328,7 @@ class CaptureGivenUp : public Standing {
   uint64_t captures_ = 0;
 };
 
-TEST_F(CaptureGivenUp, ItsRequestsBecomeOrdinaryOnes) {
+TEST_F(AbandonedCapture, ItsRequestsBecomeOrdinary) {
   give_up(a);
   EXPECT_TRUE(works(queue().dismiss()));
   EXPECT_EQ(a.send.standing, nullptr);
@@ -338,7 +341,7 @@ TEST_F(CaptureGivenUp, ItsRequestsBecomeOrdinaryOnes) {
   EXPECT_TRUE(works(queue().dismiss()));
 }
 
-TEST_F(CaptureGivenUp, TwoCapturesOfARequestTakeTurns) {
+TEST_F(AbandonedCapture, TwoCapturesOfARequestTakeTurns) {
   iterate_by_host(a, 1);
   std::vector<gpu::StreamOp> captures[2];
   for (auto& capture : captures) {
@@ -357,12 +360,12 @@ TEST_F(CaptureGivenUp, TwoCapturesOfARequestTakeTurns) {
   iterate_by_host(a, 2);
 }
 
-// Another capture has begun by then: the one before is over all the same.
-TEST_F(CaptureGivenUp, TheNextOneNeedNotWaitForIt) {
+// Another capture begins; the abandoned one is over all the same.
+TEST_F(AbandonedCapture, DoesNotBlockTheNextCapture) {
   give_up(a);
   job[0].stream.captured.clear();
   job[0].stream.capture = 100;
-  EXPECT_EQ(job[0].start({&b.send}).code(), Code::kInvalidState) << "the last capture lacks a wait";
+  EXPECT_EQ(job[0].start({&b.send}).code(), Code::kInvalidState) << "the abandoned capture lacks a wait";
   EXPECT_EQ(b.send.standing, nullptr);
   EXPECT_TRUE(works(dismiss({&a.send})));
   EXPECT_TRUE(works(job[0].start({&b.send})));
@@ -378,8 +381,8 @@ TEST_F(CaptureGivenUp, TheNextOneNeedNotWaitForIt) {
   iterate_by_host(a, 2);
 }
 
-// The clear-to-sends of a standing receive hang on a trigger of its own, which has not counted earlier starts.
-TEST_F(Standing, AReceiveGoesOnFromItsOrdinaryStarts) {
+// A standing receive has its own trigger for clear-to-sends, which has not counted earlier starts.
+TEST_F(Standing, AReceiveContinuesAfterOrdinaryStarts) {
   iterate_by_host(a, 1);
   job[1].stream.capture = 1;
   a.start_receive();
@@ -399,18 +402,18 @@ TEST_F(Standing, AReceiveGoesOnFromItsOrdinaryStarts) {
   EXPECT_EQ(a.receive.starts, 5u);
 }
 
-TEST_F(CaptureGivenUp, WhatACaptureMayNotHave) {
+TEST_F(AbandonedCapture, AnInvalidCaptureIsRefused) {
   job[0].stream.capture = 1;
-  EXPECT_EQ(job[0].wait({&a.send}).code(), Code::kInvalidState) << "no start to wait for";
+  EXPECT_EQ(job[0].wait({&a.send}).code(), Code::kInvalidState) << "there is no start to wait for";
   EXPECT_TRUE(works(job[0].start({&a.send})));
   EXPECT_EQ(job[0].start({&a.send}).code(), Code::kInvalidState) << "a second start before the wait";
   EXPECT_EQ(job[0].stream.captured.size(), 1u);
   job[0].stream.capture = 0;
-  EXPECT_EQ(job[0].wait({&a.send}).code(), Code::kInvalidState) << "not captured";
+  EXPECT_EQ(job[0].wait({&a.send}).code(), Code::kInvalidState) << "the start was captured, not made";
 }
 
-// Nothing is posted for the receive of a ready send: only its bell tells that it was started.
-TEST(StandingReady, AReceiveWhoseSenderIsFreedIsTold) {
+// A receive from a ready send posts nothing when started: only its bell shows the start.
+TEST(StandingReady, AReceiveWhoseSenderIsFreedFails) {
   for (const core::Strategy strategy : core::kStrategies) {
     ManualJob job(2, {.stream_calls = false, .strategy = strategy});
     job.fabric.nic(1).mutable_caps().doorbell_totals = true;
@@ -422,13 +425,13 @@ TEST(StandingReady, AReceiveWhoseSenderIsFreedIsTold) {
     receiver.stream.capture = 0;
     EXPECT_TRUE(works(pair.sender.matcher.free(pair.send)));
     job.match();
-    EXPECT_EQ(receiver.endpoint.take_failed(*receiver.queue), nullptr) << "nothing has started it";
+    EXPECT_EQ(receiver.endpoint.take_failed(*receiver.queue), nullptr) << "it has not been started";
     receiver.stream.replay();
     job.run();
     receiver.endpoint.fail_requests_of_lost_peers();
     ASSERT_EQ(receiver.endpoint.take_failed(*receiver.queue), &pair.receive);
     EXPECT_EQ(receiver.endpoint.explain_failure(pair.receive), "rank 0 has freed its request");
-    EXPECT_FALSE(receiver.stream.empty()) << "its wait passes when it is released, not before";
+    EXPECT_FALSE(receiver.stream.empty()) << "its wait must pass only after the release";
     receiver.endpoint.release(pair.receive);
     job.run();
     EXPECT_TRUE(receiver.stream.empty());
@@ -437,7 +440,7 @@ TEST(StandingReady, AReceiveWhoseSenderIsFreedIsTold) {
 
 // ---- Without overflow
 
-// Eight entries: one iteration each of four sends that stand.
+// Eight entries: one iteration each of four standing sends.
 class WithoutOverflow : public Standing {
  protected:
   WithoutOverflow()
@@ -458,9 +461,9 @@ TEST_F(WithoutOverflow, MoreThanTheNicHasCannotStand) {
   EXPECT_EQ(status.code(), Code::kExhausted);
   for (const char* fact : {"10", "8", "overflow"})
     EXPECT_NE(status.message().find(fact), std::string::npos) << status.message();
-  EXPECT_EQ(d.send.standing, nullptr) << "which would have fitted alone";
+  EXPECT_EQ(d.send.standing, nullptr) << "part of the refused call stands";
   EXPECT_EQ(e.send.standing, nullptr);
-  EXPECT_EQ(job[0].stream.counts, 6) << "two each";
+  EXPECT_EQ(job[0].stream.counts, 6) << "expected two counts per standing request";
   EXPECT_EQ(standing().held(), held);
   EXPECT_EQ(job[0].nic().usage().counters, usage.counters);
   ASSERT_TRUE(works(stand({&d.send})));
@@ -473,8 +476,8 @@ TEST_F(WithoutOverflow, MoreThanTheNicHasCannotStand) {
     iterate_by_host(*pair, 2);
 }
 
-// A start that can never fit beside what standing requests hold is refused at once.
-TEST_F(WithoutOverflow, OrdinaryStartsHaveWhatIsLeft) {
+// A start that can never fit beside the entries of standing requests is refused at once.
+TEST_F(WithoutOverflow, OrdinaryStartsUseTheRemainingEntries) {
   ASSERT_TRUE(works(stand({&a.send, &b.send, &c.send})));
   EXPECT_EQ(standing().held(), 6u);
   EXPECT_EQ(used(), 6u);

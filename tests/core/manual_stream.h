@@ -1,4 +1,4 @@
-// ManualStream: a stream that runs when a test says so, one operation at a time.
+// ManualStream: a stream that runs one operation at a time, when the test says so.
 #ifndef LANYARD_TESTS_MANUAL_STREAM_H_
 #define LANYARD_TESTS_MANUAL_STREAM_H_
 
@@ -15,17 +15,17 @@
 
 namespace lanyard {
 
-// One thread. The test decides when an operation runs and whether enqueue() takes it.
+// Use it from one thread. The test decides when an operation runs and whether enqueue() accepts it.
 class ManualStream final : public gpu::Stream {
  public:
   using Op = gpu::StreamOp;
 
-  bool calls = true;         // false: as a GPU's, which cannot call the host
+  bool calls = true;         // false: cannot call the host, like a GPU's stream
   bool full = false;         // enqueue() refuses everything
-  std::vector<Op> enqueued;  // all it ever took, for tests that look at them
-  uint64_t capture = 0;      // not 0: what is enqueued is kept in `captured` instead, for replay()
+  std::vector<Op> enqueued;  // all operations ever accepted, for tests to inspect
+  uint64_t capture = 0;      // not 0: operations go to `captured` instead, for replay()
   std::vector<Op> captured;
-  int counts = 0;  // taken and not given back
+  int counts = 0;  // taken and not yet given back
   int most_counts = 1000;
 
   const char* kind() const override { return "manual"; }
@@ -57,7 +57,7 @@ class ManualStream final : public gpu::Stream {
     --counts;
     delete count;
   }
-  // Requires that no capture is under way.
+  // Requires that no capture is in progress.
   void replay() {
     for (const Op& op : captured)
       items_.push_back({op, {}});
@@ -65,7 +65,7 @@ class ManualStream final : public gpu::Stream {
   // Enqueues a kernel.
   void launch(std::function<void()> kernel) { items_.push_back({{}, std::move(kernel)}); }
 
-  // Runs the oldest operation, if there is one and it is no wait that is not met.
+  // Runs the oldest operation. False if there is none or it is a wait that is not met.
   bool step() {
     if (items_.empty() || blocked())
       return false;
@@ -129,7 +129,7 @@ class ManualStream final : public gpu::Stream {
   }
 
   std::deque<Item> items_;
-  const void* running_ = nullptr;  // a kernel, while it does
+  const void* running_ = nullptr;  // the kernel that runs now
 };
 
 }  // namespace lanyard
