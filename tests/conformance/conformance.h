@@ -1,5 +1,4 @@
-// What the conformance cases have in common. A case is a rule of MPI's, kept where Lanyard stands between the program
-// and the MPI.
+// Shared by the conformance cases. A case checks a rule of MPI in a call that Lanyard intercepts.
 #ifndef LANYARD_TESTS_CONFORMANCE_CONFORMANCE_H_
 #define LANYARD_TESTS_CONFORMANCE_CONFORMANCE_H_
 
@@ -9,9 +8,9 @@
 
 namespace lanyard::conformance {
 
-using namespace api_test;  // NOLINT: the tests' own words
+using namespace api_test;  // NOLINT: helpers of the tests
 
-constexpr int kUntouched = -77;  // in a place that a call must not write to
+constexpr int kUntouched = -77;  // marks a place that a call must not write
 
 inline int count_of(const MPI_Status& status, MPI_Datatype datatype = MPI_BYTE) {
   int count = kUntouched;
@@ -29,14 +28,14 @@ inline ::testing::AssertionResult is_empty(const MPI_Status& status) {
                                        << count_of(status) << ", cancelled " << cancelled;
 }
 
-// One that no call has filled.
+// A status that no call has written.
 inline MPI_Status unfilled() {
   MPI_Status status{};
   status.MPI_SOURCE = status.MPI_TAG = status.MPI_ERROR = kUntouched;
   return status;
 }
 
-// A queue on a stream, and a pair of requests to the partner and from there, of one int.
+// A queue on a stream, and requests to send one int to the partner and to receive one from it.
 struct Exchange : OnAQueue {
   int out = 1000 + rank(), in = -1;
 
@@ -44,7 +43,7 @@ struct Exchange : OnAQueue {
     requests.receive(&in, 1, peer, tag, communicator, MPI_INT);
     requests.send(&out, 1, peer, tag, communicator, Mode::kSend, MPI_INT);
   }
-  // The pair works, by the queue.
+  // Expects that the pair works on the queue.
   void verify_matched(Requests& pair, int from = 1000 + partner()) {
     for (int i = 0; i < 2; ++i) {
       in = -1;
@@ -52,7 +51,7 @@ struct Exchange : OnAQueue {
       EXPECT_EQ(in, from);
     }
   }
-  // The pair works, by the MPI.
+  // Expects that the pair works by MPI_Startall and MPI_Waitall.
   void verify_plain(Requests& pair) {
     for (int i = 0; i < 2; ++i) {
       in = -1;
@@ -63,7 +62,7 @@ struct Exchange : OnAQueue {
   }
 };
 
-// A generalized request that the program completes.
+// A generalized request. The program completes it.
 inline MPI_Request generalized() {
   MPI_Request request = MPI_REQUEST_NULL;
   EXPECT_TRUE(ok(MPI_Grequest_start(

@@ -1,4 +1,4 @@
-// Cases that need a process's whole life with MPI, from its MPI_Init to its MPI_Finalize: one case a run.
+// Cases that need a process's whole life, from MPI_Init to MPI_Finalize: one case per run.
 // MPI 4.0, sections 11.2, 11.3, 11.6, 11.8, 15.3.4.
 //
 //   lives CASE | lives --list
@@ -22,12 +22,12 @@ namespace {
 
 int mistakes = 0;
 
-#define CHECK(condition)                                                                          \
-  do {                                                                                            \
-    if (!(condition)) {                                                                           \
-      ++mistakes;                                                                                 \
-      std::fprintf(stderr, "%s:%d: rank %d: not so: %s\n", __FILE__, __LINE__, rank, #condition); \
-    }                                                                                             \
+#define CHECK(condition)                                                                                \
+  do {                                                                                                  \
+    if (!(condition)) {                                                                                 \
+      ++mistakes;                                                                                       \
+      std::fprintf(stderr, "%s:%d: rank %d: check failed: %s\n", __FILE__, __LINE__, rank, #condition); \
+    }                                                                                                   \
   } while (false)
 #define CHECK_OK(call) CHECK((call) == MPI_SUCCESS)
 
@@ -59,7 +59,7 @@ void init() {
 }
 void finalize() { CHECK_OK(MPI_Finalize()); }
 
-// A pair of requests around a ring, and a queue for them.
+// A pair of requests around a ring of ranks, with their queue.
 struct Ring {
   MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
   MPIX_Queue queue = MPIX_QUEUE_NULL;
@@ -100,9 +100,10 @@ struct Ring {
     CHECK_OK(MPIX_Host_stream_free(&stream));
   }
 };
-Ring ring, ring_two;  // longer than main()
+Ring ring, ring_two;  // outlive main()
 
-// Runs in MPI_Finalize, before anything of MPI's has gone; the last that was set runs first.
+// Registers a function that MPI_Finalize calls before it frees anything. The last
+// registered runs first.
 void at_finalize(void (*what)()) {
   static std::vector<void (*)()> all;
   all.push_back(what);
@@ -119,7 +120,7 @@ void at_finalize(void (*what)()) {
 }
 int callbacks = 0;
 
-// What `call` writes to stderr.
+// Returns what `call` writes to stderr.
 std::string said_by(const std::function<void()>& call) {
   std::fflush(stderr);
   const int before = dup(2);
@@ -146,7 +147,7 @@ bool refused(int code, int expected_class, const char* words) {
   return false;
 }
 
-// One thread after the other calls.
+// Threads call one after the other.
 CASE(Threads, Serialized) {
   int provided = -1;
   CHECK_OK(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
@@ -159,7 +160,7 @@ CASE(Threads, Serialized) {
   finalize();
 }
 
-// ---- The two calls of pass_through.cc that a process makes once
+// ---- The two intercepted calls that a process makes once
 
 void verify_initialised(int argc, char** argv, int argc_before, char** argv_before) {
   int initialised = 0, finalised = 1;
@@ -204,13 +205,13 @@ void expect_refused_over(MPI_Comm communicator, const char* words) {
   CHECK_OK(MPI_Request_free(&request));
 }
 
-// In the parents and in the children alike.
+// Runs in the parents and in the children.
 void meet_relatives(MPI_Comm relatives) {
   expect_refused_over(relatives, "inter-communicator");
   MPI_Comm all = MPI_COMM_NULL;
   CHECK_OK(MPI_Intercomm_merge(relatives, 0, &all));
   expect_refused_over(all, "MPI_Comm_spawn");
-  // Both generations go on among themselves.
+  // Parents and children can still match among themselves.
   ring.make();
   ring.match();
   ring.verify();
@@ -262,7 +263,7 @@ CASE(Sessions, BesideTheWorldAreRefusedByName) {
   finalize();
 }
 
-// Without MPI_Init there is nothing to match; MPI's own calls work.
+// Without MPI_Init nothing can be matched, but MPI's own calls work.
 CASE(Sessions, AloneAreRefusedByName) {
   MPI_Session session = MPI_SESSION_NULL;
   CHECK_OK(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session));
@@ -284,7 +285,7 @@ CASE(Sessions, AloneAreRefusedByName) {
 }
 #endif
 
-// ---- MPI_Finalize, and what a program may leave to it
+// ---- MPI_Finalize and the resources that a program may leave to it
 
 CASE(Finalize, CommunicatorsMayBeLeft) {
   init();
@@ -297,7 +298,7 @@ CASE(Finalize, CommunicatorsMayBeLeft) {
   finalize();
 }
 
-// Nobody waits for the queue.
+// No wait for the queue.
 CASE(Finalize, FinishesWhatIsEnqueued) {
   constexpr int kSteps = 50;
   static int sum = 0;
@@ -313,7 +314,7 @@ CASE(Finalize, FinishesWhatIsEnqueued) {
   CHECK(sum == kSteps * ring.expected);
 }
 
-// The others wait in MPI_Finalize for longer than the deadline, for a rank that is well.
+// The other ranks wait in MPI_Finalize, for longer than the deadline, for a healthy rank.
 CASE(Finalize, WaitsForARankThatIsLate) {
   setenv("LANYARD_DEADLINE_S", "1", 1);
   init();
@@ -355,7 +356,7 @@ CASE(Finalize, CallbacksOfSelfComeInAnyOrder) {
   CHECK(ring_two.in == ring_two.expected);
 }
 
-// MPI is whole until the last callback: matching and exchanging go on.
+// MPI works until the last callback: matching and messages still succeed.
 CASE(Finalize, CallbacksOfSelfMayMatchAndExchange) {
   init();
   at_finalize([] {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each case of lives.cc as a job of its own, but for those that the arguments leave out.
+# Runs each case of lives.cc as its own job, except those named in WITHOUT.
 #
 #   lives_test.sh MPIRUN MPI RANKS PROGRAM [WITHOUT...]
 set -uo pipefail

@@ -1,6 +1,9 @@
-// What matching makes of messages, statuses, requests and communicators; what cannot be matched is refused by name and
-// the MPI's to use. Order, wildcards and other communicators: tests/api/api_match_*.cc.
-// MPI 4.0, sections 3.2.2 to 3.2.6, 3.4, 3.6, 3.7, 3.8.1, 3.9, 3.11, 6.12, 6.13, 7.4.3, 7.6, 7.7, 9.1.2, 13.2.
+// Matched messages, statuses, requests and communicators. Lanyard refuses other requests with a
+// message that names their kind, and they stay usable by MPI. Order, wildcards and other
+// communicators: tests/api/api_match_*.cc.
+//
+// MPI 4.0, sections 3.2.2 to 3.2.6, 3.4, 3.6, 3.7, 3.8.1, 3.9, 3.11, 6.12, 6.13, 7.4.3, 7.6,
+// 7.7, 9.1.2, 13.2.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -27,7 +30,7 @@ TEST_F(Envelope, TagsGoUpToTheMpisLimit) {
   for (size_t i = 0; i < tags.size(); ++i) {
     outs[i] = static_cast<int>(i) + 10 * rank();
     sends.send(&outs[i], 1, partner(), tags[i], MPI_COMM_WORLD, Mode::kSend, MPI_INT);
-    // From the last to the first, so that tags decide.
+    // In reverse order, so that tags decide.
     receives.receive(&ins[3 - i], 1, partner(), tags[3 - i], MPI_COMM_WORLD, MPI_INT);
   }
   MPI_Request match = MPI_REQUEST_NULL;
@@ -90,7 +93,8 @@ TEST_F(Envelope, ProcNullMatchesAtOnceWithItsOwnStatus) {
 
 // ---- Statuses
 
-// A send of three ints to a receive with room for five; `statuses` are those of matching, receive first.
+// A send of three ints and a receive with room for five. `statuses` come from the match, the
+// receive's first.
 struct Statuses : Exchange {
   std::array<int, 3> three{1, 2, 3};
   std::array<int, 5> room{};
@@ -103,12 +107,12 @@ struct Statuses : Exchange {
   }
 };
 
-TEST_F(Statuses, TellWhatIsBehindAWildcardInAnyType) {
+TEST_F(Statuses, ReportTheWildcardsValueInAnyType) {
   MPI_Datatype two = MPI_DATATYPE_NULL;
   MPI_Type_contiguous(2, MPI_INT, &two);
   MPI_Type_commit(&two);
   ASSERT_TRUE(ok(MPIX_Matchall(2, pair.data(), statuses.data())));
-  EXPECT_TRUE(is_empty(statuses[1])) << "of a send";
+  EXPECT_TRUE(is_empty(statuses[1])) << "a send must have an empty status";
   EXPECT_EQ(statuses[0].MPI_SOURCE, partner());
   EXPECT_EQ(statuses[0].MPI_TAG, 21);
   EXPECT_EQ(count_of(statuses[0], MPI_INT), 3);
@@ -137,7 +141,7 @@ TEST_F(Statuses, OfOneMatchRequestForManyAreEmpty) {
 
 struct Beside : Exchange {};
 
-// Its wait on the stream passes only once the receive has been started: nothing of it completes before.
+// The send's wait passes on the stream only after the receive has started.
 TEST_F(Beside, ASynchronousSendWaitsForItsReceive) {
   Requests pair;
   pair.receive(&in, 1, partner(), 1, MPI_COMM_WORLD, MPI_INT);
@@ -170,7 +174,7 @@ TEST_F(Beside, ASynchronousSendWaitsForItsReceive) {
 struct Unmatchable : Exchange {
   MPI_Request request = MPI_REQUEST_NULL;
 
-  // Every matching call says what it is; the request stays.
+  // Every matching call names the request's kind, and the request is unchanged.
   void expect_refused(int error_class, std::initializer_list<std::string> facts) {
     const MPI_Request before = request;
     MPI_Request match = MPI_REQUEST_NULL;
@@ -230,7 +234,7 @@ TEST_F(Unmatchable, BufferedSends) {
   ASSERT_TRUE(ok(MPIX_Is_matched(request, &flag)));
   EXPECT_FALSE(flag);
   ASSERT_TRUE(ok(MPI_Start(&request)));
-  ASSERT_TRUE(ok(MPI_Wait(&request, MPI_STATUS_IGNORE)));  // its receive may come later
+  ASSERT_TRUE(ok(MPI_Wait(&request, MPI_STATUS_IGNORE)));  // the receive may come later
   ASSERT_TRUE(ok(MPI_Recv(&in, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE)));
   EXPECT_EQ(in, 1000 + partner());
   ASSERT_TRUE(ok(MPI_Request_free(&request)));
@@ -277,7 +281,7 @@ TEST_F(Unmatchable, PersistentCollectives) {
   ASSERT_TRUE(ok(MPI_Request_free(&request)));
 }
 
-// The forms with counts of MPI_Count.
+// The init calls with counts of type MPI_Count.
 TEST(Datatypes, MayBeCountedByMpiCount) {
   using Init = int (*)(const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
   Stream stream;
@@ -291,7 +295,7 @@ TEST(Datatypes, MayBeCountedByMpiCount) {
     ASSERT_TRUE(ok(MPIX_Matchall(2, pair.data(), MPI_STATUSES_IGNORE)));
     ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, &pair[0])));
     stream.synchronize();
-    MPI_Barrier(MPI_COMM_WORLD);  // a ready send is not made before its receive has started
+    MPI_Barrier(MPI_COMM_WORLD);  // a ready send may start only after its receive
     ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, &pair[1])));
     ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue, 2, pair.data())));
     ASSERT_TRUE(ok(MPIX_Queue_wait(queue)));
@@ -326,7 +330,7 @@ struct OfCommunicators : Exchange {
     EXPECT_TRUE(ok(MPI_Comm_dup(parent, &child)));
     return keep(child);
   }
-  // An exchange with the partner, whose rank there is `peer`.
+  // Sends to and receives from the partner. `peer` is the partner's rank in the communicator.
   void verify_on(MPI_Comm communicator, int peer) {
     Requests pair;
     add_pair(pair, 1, communicator, peer);
@@ -335,7 +339,7 @@ struct OfCommunicators : Exchange {
   }
 };
 
-// Attributes of the program's are copied and deleted as MPI has it, beside Lanyard's own.
+// MPI copies and deletes the program's attributes as usual, beside Lanyard's own.
 TEST_F(OfCommunicators, KeepTheProgramsAttributes) {
   static int copied = 0, deleted = 0;
   copied = deleted = 0;
@@ -369,7 +373,7 @@ TEST_F(OfCommunicators, KeepTheProgramsAttributes) {
   MPI_Comm_free_keyval(&keyval);
 }
 
-// ---- Those that matching cannot follow
+// ---- Communicators that Lanyard cannot match on
 
 struct InterCommunicators : OfCommunicators {
   MPI_Comm half = MPI_COMM_NULL, inter = MPI_COMM_NULL;
@@ -408,7 +412,8 @@ TEST_F(InterCommunicators, AreTheMpisToUse) {
   EXPECT_EQ(in, peer == MPI_PROC_NULL ? -1 : 1000 + (rank() ^ 1));
 }
 
-// What is made of one is refused too, and does not cross what is made of MPI_COMM_WORLD.
+// A communicator made from an inter-communicator is refused too, and does not disturb the matching
+// of requests on MPI_COMM_WORLD.
 TEST_F(InterCommunicators, MergedOnesAreRefusedByName) {
   MPI_Comm merged = MPI_COMM_NULL, child = MPI_COMM_NULL;
   ASSERT_TRUE(ok(MPI_Intercomm_merge(inter, rank() % 2, &merged)));

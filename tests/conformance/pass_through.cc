@@ -1,10 +1,10 @@
-// Requests, errors, communicators and collectives: see pass_through.h.
-// MPI 4.0, sections 3.7.3, 3.7.5, 3.7.6, 3.8.4, 3.9, 4.2, 6.13, 7.4.2, 7.4.3, 8.5, 8.8.2, 9.4, 11.10.4.
+// Requests, errors, communicators and collectives: see pass_through.h. MPI 4.0, sections 3.7.3,
+// 3.7.5, 3.7.6, 3.8.4, 3.9, 4.2, 6.13, 7.4.2, 7.4.3, 8.5, 8.8.2, 9.4, 11.10.4.
 #include "tests/conformance/pass_through.h"
 
 #include <algorithm>
 
-// Persistent collectives; where the MPI has them under the names of its extension only, by those.
+// Persistent collectives. Before MPI 4 the MPI has them only under MPIX_ names.
 #if MPI_VERSION >= 4
 #define LANYARDS(name) MPI_##name
 #define MPIS(name) PMPI_##name
@@ -217,14 +217,14 @@ TEST_F(PassThrough, MPI_Error_string) {
       int length = kUntouched;
       seen.push_back(function(code, text.data(), &length));
       seen.push_back(length > 0);
-      if (code != failed)  // whose text may hold a number of its own
+      if (code != failed)  // the failure's text may contain a number that changes
         seen.insert(seen.end(), text.begin(), text.begin() + length);
     }
     return seen;
   });
 }
 
-// ---- Constructors and ends of communicators
+// ---- Construction and destruction of communicators
 
 TEST_F(PassThrough, MPI_Comm_dup) {
   same_child(MPI_Comm_dup, PMPI_Comm_dup, [](auto f, MPI_Comm* child) { return f(MPI_COMM_WORLD, child); });
@@ -351,14 +351,14 @@ TEST_F(PassThrough, MPI_Comm_disconnect) {
 
 // ---- Persistent collectives
 
-// What a collective reads and writes.
+// Buffers that a collective reads and writes.
 struct Buffers {
   std::vector<int> from_ints = std::vector<int>(4), to_ints = std::vector<int>(static_cast<size_t>(4 + ranks()));
   int* from = from_ints.data();
   int* to = to_ints.data();
 };
 
-// Makes a request, runs it twice, and tells what has come.
+// Makes a request, runs it twice, and compares the results.
 template <typename Function, typename Make>
 void same_rounds(PassThrough& test, Function lanyards, Function mpis, Make make) {
   Buffers buffers;
@@ -379,7 +379,7 @@ void same_rounds(PassThrough& test, Function lanyards, Function mpis, Make make)
   });
 }
 
-// The same on an open line of all processes.
+// The same on a non-periodic line of all processes.
 template <typename Function, typename Make>
 void same_neighbours(PassThrough& test, Function lanyards, Function mpis, Make make) {
   MPI_Comm line = MPI_COMM_NULL;
@@ -390,7 +390,7 @@ void same_neighbours(PassThrough& test, Function lanyards, Function mpis, Make m
   MPI_Comm_free(&line);
 }
 
-// The calls, with counts and displacements of either kind.
+// The calls, with counts and displacements of either type.
 constexpr auto broadcast = [](auto init, Buffers& b, MPI_Request* request) {
   return init(b.from, 4, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, request);
 };

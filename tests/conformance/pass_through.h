@@ -1,6 +1,6 @@
-// Every MPI function that Lanyard stands before, called where nothing is matched: it does what the MPI's own does. Each
-// case is named for its function; pass_through_test holds the names against the library's symbols. MPI_Init and
-// MPI_Init_thread are in lives.cc.
+// Every MPI function that Lanyard intercepts, called without matched requests: it does the same as
+// the MPI's own. Each case has its function's name; pass_through_test compares the names with the
+// library's symbols. MPI_Init and MPI_Init_thread are in lives.cc.
 #ifndef LANYARD_TESTS_CONFORMANCE_PASS_THROUGH_H_
 #define LANYARD_TESTS_CONFORMANCE_PASS_THROUGH_H_
 
@@ -10,10 +10,10 @@
 
 namespace lanyard::conformance {
 
-using Observed = std::vector<int>;  // codes' classes, flags, and what the call returned
+using Observed = std::vector<int>;  // error classes, flags and other results of a call
 
 struct PassThrough : Exchange {
-  // `observe` is called with Lanyard's function and with the MPI's.
+  // Calls `observe` with Lanyard's function and with the MPI's, and expects equal results.
   template <typename Function, typename Observe>
   void same(Function lanyards, Function mpis, Observe observe) {
     const Observed theirs = observe(mpis);
@@ -25,7 +25,7 @@ struct PassThrough : Exchange {
     seen.insert(seen.end(), {status.MPI_SOURCE, status.MPI_TAG, count_of(status)});
   }
 
-  // A constructor of persistent requests: two rounds, and what it makes of a wrong argument.
+  // A constructor of persistent requests: two rounds, and a wrong argument.
   template <typename Init>
   void same_send(Init lanyards, Init mpis) {
     same(lanyards, mpis, [&](auto init) {
@@ -91,7 +91,8 @@ struct PassThrough : Exchange {
   }
 #endif
 
-  // Calls `complete` on {receive of the partner's message, the message's send}, and on the same once they are null.
+  // Calls `complete` on {receive of the partner's message, send to the partner}, and again when
+  // both are null.
   template <typename Function, typename Complete>
   void same_completion(Function lanyards, Function mpis, Complete complete) {
     same(lanyards, mpis, [&](auto function) {
@@ -108,7 +109,7 @@ struct PassThrough : Exchange {
     });
   }
 
-  // A constructor of communicators, whose child is given back.
+  // A constructor of communicators. The child is freed.
   template <typename Function, typename Construct>
   void same_child(Function lanyards, Function mpis, Construct construct) {
     same(lanyards, mpis, [&](auto function) {

@@ -1,5 +1,5 @@
-/* Makes one send, two requests and two waits of the MPI's, of which Lanyard matches the one request and the other is
- * the MPI's; says "verified". Without LANYARD it is a program of the MPI's alone. */
+/* Makes one send, two requests and two waits. Lanyard matches one of the requests; the other is left
+ * to the MPI. Prints "verified". Built without LANYARD it uses the MPI alone. */
 #include <mpi.h>
 #include <stdio.h>
 #ifdef LANYARD
@@ -15,13 +15,13 @@ static int say(int code) {
 }
 #endif
 
-#define DO(call)                       \
-  do {                                 \
-    if ((call) != MPI_SUCCESS) {       \
-      printf("%s: not done\n", #call); \
-      fflush(stdout);                  \
-      MPI_Abort(MPI_COMM_WORLD, 1);    \
-    }                                  \
+#define DO(call)                          \
+  do {                                    \
+    if ((call) != MPI_SUCCESS) {          \
+      printf("%s: call failed\n", #call); \
+      fflush(stdout);                     \
+      MPI_Abort(MPI_COMM_WORLD, 1);       \
+    }                                     \
   } while (0)
 
 int main(int argc, char** argv) {

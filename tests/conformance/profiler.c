@@ -1,6 +1,6 @@
-/* A tool of another's that counts calls, in the ways in which tools reach the MPI: by the PMPI_ functions, or, with
- * -DBY_NEXT, by whoever comes next. -DONLY_MESSAGES: it stands before none of the functions that Lanyard stands before;
- * -DWITHOUT_INIT: not before MPI_Init. */
+/* A profiling tool that counts calls. It passes them on by the PMPI_ functions or, with -DBY_NEXT, to
+ * the next library. -DONLY_MESSAGES: intercepts only functions that Lanyard does not.
+ * -DWITHOUT_INIT: does not intercept MPI_Init. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>

@@ -1,5 +1,6 @@
-// Persistent requests in the calls that complete requests: active and inactive ones, matched or not, null requests, and
-// all kinds of requests in one array. MPI 4.0, sections 3.2.4, 3.2.6, 3.5, 3.7.3, 3.7.5, 3.7.6, 3.8.4, 3.9, 13.2.
+// Persistent requests in completion calls: active and inactive, matched or not, null
+// requests, and all kinds in one array. MPI 4.0, sections 3.2.4, 3.2.6, 3.5, 3.7.3, 3.7.5,
+// 3.7.6, 3.8.4, 3.9, 13.2.
 #include <set>
 #include <vector>
 
@@ -8,7 +9,7 @@
 namespace lanyard::conformance {
 namespace {
 
-// ---- Active: what matching and starting on queues must leave as MPI has it
+// ---- Active requests: Lanyard must keep MPI's rules
 
 struct Active : Exchange {
   Requests pair;  // a receive and a send
@@ -28,7 +29,8 @@ TEST_F(Active, GetStatusLeavesThemActive) {
   ASSERT_TRUE(ok(MPI_Wait(pair.at(1), MPI_STATUS_IGNORE)));
 }
 
-// Freed while it is active it goes on, and its buffer is busy until it has arrived.
+// An active send may be freed. It still completes; its buffer is busy until the
+// message has arrived.
 TEST_F(Active, AFreedSendStillArrives) {
   start_both();
   ASSERT_TRUE(ok(MPI_Request_free(pair.at(1))));
@@ -51,7 +53,7 @@ TEST_F(Active, ACancelledReceiveCanBeMatchedAfterwards) {
   verify_matched(pair);
 }
 
-// ---- What MPI starts of matched requests: nothing
+// ---- MPI cannot start matched requests
 
 struct MatchedPair : Exchange {
   Requests pair;
@@ -62,7 +64,7 @@ struct MatchedPair : Exchange {
   void TearDown() override { verify_matched(pair); }
 };
 
-// Not even those before the matched one are started.
+// No request of the call is started, not even those before the matched one.
 TEST_F(MatchedPair, StartallIsRefusedAsAWhole) {
   int value = 5, got = -1;
   Requests plain;
@@ -82,14 +84,15 @@ TEST_F(MatchedPair, StartallIsRefusedAsAWhole) {
 
 // ---- Inactive
 
-// MPICH 4.0's own leaves the status as it was where no request is active.
+// MPICH 4.0's own MPI_Testany leaves the status unchanged if no request is active.
 #ifdef MPICH_VERSION
 constexpr bool kTestanyFillsStatuses = false;
 #else
 constexpr bool kTestanyFillsStatuses = true;
 #endif
 
-// An inactive receive, no request and an inactive send; matched where the parameter says so, and then used once.
+// An inactive receive, a null request and an inactive send. With the parameter true, both are
+// matched and have run once.
 struct Inactive : Exchange, ::testing::WithParamInterface<bool> {
   Requests pair;
   std::array<MPI_Request, 3> all{};
@@ -102,7 +105,7 @@ struct Inactive : Exchange, ::testing::WithParamInterface<bool> {
     verify();
     all = {pair[0], MPI_REQUEST_NULL, pair[1]};
   }
-  // They are what they were, and work.
+  // The handles are unchanged and the requests work.
   void TearDown() override {
     EXPECT_EQ(all, (std::array<MPI_Request, 3>{pair[0], MPI_REQUEST_NULL, pair[1]}));
     verify();
@@ -164,7 +167,7 @@ TEST_P(Inactive, OnesHaveNoIndexAndNoCount) {
   EXPECT_EQ(count, MPI_UNDEFINED);
 }
 
-TEST_P(Inactive, OnesDoNotHideThatAnActiveOneIsNotComplete) {
+TEST_P(Inactive, OnesDoNotHideAnIncompleteActiveOne) {
   int message_out = 2000 + rank(), message_in = -1, flag = 1, index = -1, count = -1;
   std::array<int, 3> indices{};
   ASSERT_TRUE(ok(MPI_Irecv(&message_in, 1, MPI_INT, partner(), 8, MPI_COMM_WORLD, &all[1])));
@@ -188,7 +191,7 @@ TEST_P(Inactive, OnesDoNotHideThatAnActiveOneIsNotComplete) {
 INSTANTIATE_TEST_SUITE_P(Requests, Inactive, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Matched" : "Unmatched"; });
 
-// ---- Null requests, beside a matched request, so that the calls go through Lanyard
+// ---- Null requests, beside a matched request, so that Lanyard handles the calls
 
 struct Null : Exchange {
   Requests pair;
@@ -206,7 +209,7 @@ struct Null : Exchange {
   }
 };
 
-// Erroneous in MPI: the error is the MPI's, and nothing has changed.
+// Erroneous in MPI: the MPI's error is returned, and nothing changes.
 TEST_F(Null, CannotBeStartedFreedOrCancelled) {
   EXPECT_TRUE(fails(MPI_Start(&all[0]), MPI_ERR_REQUEST));
   EXPECT_TRUE(fails(MPI_Request_free(&all[0]), MPI_ERR_REQUEST));
@@ -236,7 +239,7 @@ TEST_F(Null, ArraysOfNoRequests) {
   ASSERT_TRUE(ok(MPI_Startall(0, all.data())));
 }
 
-// ---- Arrays of all kinds: of the MPI and of Lanyard, active, inactive, null, generalized, collective, being matched
+// ---- Arrays with every kind of request, of MPI and of Lanyard
 
 struct MixedArray : Exchange {
   enum At {
@@ -282,7 +285,7 @@ struct MixedArray : Exchange {
       status = unfilled();
     MPI_Grequest_complete(all[kGeneralized]);
   }
-  // The persistent requests are there and inactive, the others have gone; all work.
+  // Persistent requests are inactive, all others null. All persistent ones still work.
   void TearDown() override {
     EXPECT_EQ(all[kStarted], started[0]);
     EXPECT_EQ(all[kStartedSend], started[1]);
@@ -314,7 +317,7 @@ struct MixedArray : Exchange {
       case kUnmatched:
       case kMatched:
       case kMatchSend: EXPECT_TRUE(is_empty(status)) << at; break;
-      default: break;  // of sends and collectives MPI says little
+      default: break;  // MPI defines little of a send's or a collective's status
     }
   }
   void expect_statuses() {
@@ -325,7 +328,7 @@ struct MixedArray : Exchange {
 
 TEST_F(MixedArray, WaitallWithoutStatuses) { ASSERT_TRUE(ok(MPI_Waitall(kAll, all.data(), MPI_STATUSES_IGNORE))); }
 
-// By MPI_Wait*, or by MPI_Test* again and again.
+// Completes them by MPI_Wait*, or by repeated MPI_Test*.
 struct MixedArrays : MixedArray, ::testing::WithParamInterface<bool> {
   const bool tests = GetParam();
   std::set<int> left{kReceive, kSend, kBarrier, kGeneralized, kStarted, kStartedSend, kMatch, kMatchSend};
@@ -379,10 +382,10 @@ TEST_P(MixedArrays, Some) {
 INSTANTIATE_TEST_SUITE_P(By, MixedArrays, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Testing" : "Waiting"; });
 
-// A call on one that a queue runs is refused as a whole: none of the others is completed by it.
+// A call with a request that runs on a queue is refused and completes none of the others.
 TEST_F(MixedArray, WithAnEnqueuedOneIsRefusedAsAWhole) {
   matched.start(queue);
-  queue.wait();  // complete, and its wait not enqueued
+  queue.wait();  // complete, but MPIX_Enqueue_wait was not called
   int flag = kUntouched, index = kUntouched, count = kUntouched;
   std::array<int, kAll> indices{};
   const std::array<MPI_Request, kAll> before = all;

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Lanyard beside another tool that stands between a program and the MPI, in every order: who sees which calls, and what
-# is said where Lanyard cannot see what it must. Compiled by the system's wrappers, as users do.
+# Lanyard together with another tool that intercepts MPI calls, in every order: which calls each one
+# sees, and the message if Lanyard misses a call that it needs. Built with the system's compiler
+# wrappers, as users do.
 #
-#   stacking_test.sh openmpi|mpich [PREFIX]   PREFIX: where Lanyard is installed; else it is staged from this tree
+#   stacking_test.sh openmpi|mpich [PREFIX]   PREFIX: an installation; default: stage this tree
 set -euo pipefail
 mpi=$1 prefix=${2:-}
 tree=$PWD
@@ -26,14 +27,15 @@ tool next -DBY_NEXT
 tool pmpi
 tool messages -DONLY_MESSAGES
 tool requests -DWITHOUT_INIT
-program() { # NAME LIBRARY...: linked in this order, before the MPI
+program() { # NAME LIBRARY...: links the libraries in this order, before the MPI
   "${compile[@]}" -DLANYARD -I"$prefix/include" "$sources/profiled_program.c" -Wl,--no-as-needed "${@:2}" \
     "-Wl,-rpath,$work" -o "$1"
 }
 program with_lanyard "${lanyard[@]}"
 "${compile[@]}" "$sources/profiled_program.c" -o plain
 
-# stands CASE PROGRAM PRELOADED WANTED UNWANTED: what it says; and it ends well where that is "verified"
+# stands CASE PROGRAM PRELOADED WANTED UNWANTED: runs it and checks its output; "verified"
+# requires status 0
 stands() {
   local name=$1 program=$2 preloaded=$3 wanted=$4 unwanted=$5 said status=0
   said=$(timeout 120 "$tree/tools/mpirun" --mpi "$mpi" -n 1 ${preloaded:+--env "LD_PRELOAD=$preloaded"} "./$program" \
@@ -43,7 +45,7 @@ stands() {
     echo "passed: $name"
   else
     failed=$((failed + 1))
-    printf 'FAILED: %s: status %d, or not "%s", or "%s", in:\n%s\n' "$name" "$status" "$wanted" "$unwanted" "$said"
+    printf 'FAILED: %s: status %d; wanted "%s" and not "%s" in the output:\n%s\n' "$name" "$status" "$wanted" "$unwanted" "$said"
   fi
 }
 all_seen="verified
@@ -52,26 +54,28 @@ plain_seen="verified
 profiler: 1 sends, 1 requests, 1 waits"
 messages_seen="verified
 profiler: 1 sends, 0 requests, 0 waits"
-wrong="not done"
+wrong="call failed"
 
-# Who calls the next one, and comes before Lanyard, sees all, and Lanyard too.
+# A tool before Lanyard that calls the next library sees all calls, and so does Lanyard.
 program next_before ./libtool_next.so "${lanyard[@]}"
 stands Stacking.ANextToolLinkedBefore next_before "" "$all_seen" "$wrong"
 stands Stacking.ANextToolPreloaded with_lanyard "$work/libtool_next.so" "$all_seen" "$wrong"
 stands Stacking.ANextToolAndLanyardPreloaded plain "$work/libtool_next.so:$library" "$plain_seen" "$wrong"
 
-# Who calls the PMPI_ functions and stands before others than Lanyard does sees all, on either side.
+# A tool that calls PMPI_ functions and intercepts only what Lanyard does not sees all calls, before
+# or after Lanyard.
 program messages_before ./libtool_messages.so "${lanyard[@]}"
 program messages_after "${lanyard[@]}" ./libtool_messages.so
 stands Stacking.AToolOfOtherCallsLinkedBefore messages_before "" "$messages_seen" "$wrong"
 stands Stacking.AToolOfOtherCallsLinkedAfter messages_after "" "$messages_seen" "$wrong"
 
-# Behind Lanyard a PMPI_ tool sees what Lanyard does not stand before. Lanyard sees all.
+# After Lanyard, a PMPI_ tool sees only the calls that Lanyard does not intercept. Lanyard sees all.
 program pmpi_after "${lanyard[@]}" ./libtool_pmpi.so
 stands Stacking.APmpiToolLinkedAfter pmpi_after "" "$messages_seen" "$wrong"
 stands Stacking.APmpiToolPreloadedAfter plain "$library:$work/libtool_pmpi.so" "$messages_seen" "$wrong"
 
-# Before Lanyard it hides calls from it: the first call of Lanyard's says so, or the match of what was hidden.
+# Before Lanyard, it hides calls. Lanyard's first call reports that, or the match of a
+# hidden request.
 program pmpi_before ./libtool_pmpi.so "${lanyard[@]}"
 program requests_before ./libtool_requests.so "${lanyard[@]}"
 stands Stacking.APmpiToolThatHidesInit pmpi_before "" "MPI_Init bypassed Lanyard" "verified"
