@@ -1,4 +1,4 @@
-// Campaigns of `lanyard fuzz`: threads, shares, and what they find.
+// Campaigns of `lanyard fuzz`: threads, shares of the schedules, and findings.
 #include "tools/lanyard/campaign.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ nicsim::Config config_of(const char* text) { return nicsim::Config::parse(text).
 
 void look_away(const Progress&) {}
 
-TEST(Campaign, RunsExactlyAsManySchedulesAsItIsTold) {
+TEST(Campaign, RunsExactlyTheRequestedSchedules) {
   Progress alone;
   for (const uint32_t jobs : {1u, 3u}) {
     CampaignOptions options;
@@ -38,7 +38,7 @@ TEST(Campaign, RunsExactlyAsManySchedulesAsItIsTold) {
     EXPECT_LE(progress.different_runs, 2'000u);
     for (const uint64_t steps : progress.coverage.steps)
       EXPECT_GT(steps, 0u);
-    // The same work, however many threads share it.
+    // The work does not depend on the number of threads.
     if (jobs == 1)
       alone = progress;
     EXPECT_EQ(progress.steps, alone.steps);
@@ -48,7 +48,7 @@ TEST(Campaign, RunsExactlyAsManySchedulesAsItIsTold) {
   }
 }
 
-// Half of the schedules are of random programs, 64 each.
+// Half of the schedules belong to random programs, 64 each.
 TEST(Campaign, RandomProgramsComeAfterTheOthers) {
   CampaignOptions options;
   options.configs = {config_of("2ranks,1req-one-way,1iter")};
@@ -70,9 +70,9 @@ TEST(Canary, IsFoundByEveryScheduler) {
     }
 }
 
-TEST(Canary, IsMissedWhereNothingIsWrong) { EXPECT_TRUE(watch_canary("2ranks,1req-one-way,1iter", 1, {}).ok()); }
+TEST(Canary, IsMissedIfNothingIsWrong) { EXPECT_TRUE(watch_canary("2ranks,1req-one-way,1iter", 1, {}).ok()); }
 
-// Of the code under test; the command is on stdout, which a death test does not look at.
+// The code under test crashes. The note goes to stdout, and a death test sees only stderr.
 TEST(CrashNoteDeathTest, SaysThatTheCodeUnderTestCrashed) {
   EXPECT_EXIT(
       {

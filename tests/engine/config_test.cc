@@ -6,7 +6,7 @@
 namespace lanyard::nicsim {
 namespace {
 
-TEST(Config, TextComesBackAsItWas) {
+TEST(Config, TextIsRestored) {
   for (const char* text :
        {"2ranks,1req-each-way,2iter", "1ranks,3req-one-way,1iter,bytes=0",
         "4ranks,1req-each-way,2iter,bytes=64,neighbours=2,queues=2,ready,sends-first,sync,depth=5,no-overflow,"
@@ -31,7 +31,7 @@ TEST(Config, TextComesBackAsItWas) {
   EXPECT_EQ(Config::parse("bytes=0,3iter").value().to_string(), "2ranks,1req-each-way,3iter,bytes=0");
 }
 
-TEST(Config, WhatIsWrongIsNamed) {
+TEST(Config, ErrorsAreNamed) {
   const std::pair<const char*, const char*> wrong[] = {
       {"2ranks,fast", "fast"},
       {"0ranks", "0ranks"},

@@ -1,5 +1,5 @@
-// The driver over libfabric (transport/cxi) in the deterministic world: the shipped core on the shipped driver, over a
-// libfabric with the rules of the CXI provider, whose every event waits until the driver reads it.
+// The driver over libfabric (transport/cxi) in the deterministic world: the shipped core and driver
+// over a fake libfabric with the CXI provider's rules. Each event waits until the driver reads it.
 #include <gtest/gtest.h>
 
 #include "nicsim/deterministic/config.h"
@@ -40,18 +40,19 @@ INSTANTIATE_TEST_SUITE_P(
         "2ranks,2req-each-way,2iter,sender-flag,cxi-driver,early-acks", "3ranks,1req-each-way,3iter,ready,cxi-driver",
         "2ranks,2req-each-way,2iter,depth=1,sender-flag,cxi-driver,no-room",
         "2ranks,1req-each-way,3iter,sync,sender-flag,cxi-driver,failures,late-events",
-        // Few entries: the core overflows; the card has given its last one away, or says so.
+        // Few entries: the core overflows. The NIC's last entry is taken by others, or
+        // the NIC refuses.
         "2ranks,2req-each-way,2iter,depth=1,cxi-driver", "2ranks,2req-each-way,2iter,depth=3,queues=2,cxi-driver",
         "2ranks,2req-each-way,2iter,depth=5,sender-flag,cxi-driver,no-room",
         "2ranks,2req-each-way,2iter,depth=4,cxi-driver,stale-reads,stolen-entries",
         "2ranks,2req-each-way,2iter,depth=4,cxi-driver,no-room,frozen-reads,stolen-entries",
         "2ranks,2req-each-way,3iter,depth=8,no-overflow,cxi-driver",
-        // What fails, and who dies.
+        // Failures and dead processes.
         "2ranks,1req-each-way,2iter,cxi-driver,failures", "2ranks,2req-each-way,3iter,sync,cxi-driver,failures",
         "2ranks,2req-each-way,2iter,sender-flag,cxi-driver,early-acks,failures",
         "2ranks,2req-each-way,2iter,depth=3,cxi-driver,failures", "3ranks,1req-each-way,2iter,cxi-driver,kills",
         "3ranks,1req-each-way,2iter,sender-flag,depth=4,cxi-driver,kills",
-        // Objects that come and go.
+        // Objects that are freed and made again.
         "2ranks,1req-each-way,2iter,free,cxi-driver",
         "program=0-1:8t1/p0_s0_s0-_q1_w0-_q0_w0_w0-_y/s0r_s0r-_w0r_u0_y,cxi-driver",
         "2ranks,1req-each-way,2iter,cxi-driver,age=1000",
@@ -59,21 +60,22 @@ INSTANTIATE_TEST_SUITE_P(
         "m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y_f0r.1r_m0r.1r_x0r.1r_s0r.1r_w0r.1r_u0_u1_y_f0r.1r,cxi-driver",
         "program=0-1:16t1_0-1:16t2/m0_x0_s0_w0_s0_w0_s0_w0_y_f0_m1_x1_s1_w1_y/"
         "m0r_x0r_s0r_w0r_s0r_w0r_s0r_w0r_m1r_x1r_s1r_w1r_y,cxi-driver,failures",
-        // What was refused is due, and a driver that is shown old values says so later.
+        // A refused operation comes due, and the driver learns of it late because it
+        // reads old values.
         "program=0-1:16t1_0-1:16t2/m0.1_x0.1_s0.1_w0.1_s0_w0_s0.1_w0.1_y/"
         "m0r.1r_x0r.1r_s1r.0r_w1r.0r_s0r_w0r_s0r.1r_w0r.1r_y,cxi-driver,failures,stale-reads",
-        // Freed and matched anew more often than a driver that is not called closes counters.
+        // Requests are freed and matched again more often than an idle driver closes counters.
         "program=0-1:8t1/p0_s0_w0_f0_m0_x0_p0_s0_w0_f0_m0_x0_p0_s0_w0_f0_m0_x0_p0_s0_w0_y/"
         "s0r_w0r_u0_f0r_m0r_x0r_s0r_w0r_u0_f0r_m0r_x0r_s0r_w0r_u0_f0r_m0r_x0r_s0r_w0r_u0_y,cxi-driver,early-acks",
-        // What runs at once, and fails.
+        // Operations that run at once and fail.
         "2ranks,2req-each-way,2iter,depth=5,cxi-driver,failures,no-room,stolen-entries",
         // Messages of no bytes.
         "2ranks,1req-each-way,2iter,bytes=0,free,cxi-driver,failures,scarce",
-        // A receiver dies, and its buffer has the key that the sender's done word has.
+        // A receiver dies. Its buffer's key equals the key of the sender's done word.
         "program=2-0:9t1/m0r_x0r_s0r_w0r/y/"
         "m0_x0_s0_w0_y,sender-flag,cxi-driver,max-message=8,scarce,kills"));
 
-TEST(CxiWorldRuns, WhatNoDriverCanDoIsNoConfiguration) {
+TEST(CxiWorldRuns, UnsupportedConfigurationsAreRefused) {
   for (const char* text :
        {"2ranks,1req-each-way,2iter,blocking-post,cxi-driver", "2ranks,1req-each-way,2iter,cxi-driver,total-bells",
         "program=0-1:8t1/b_s0_w0_e_l_y_f0_y/s0r_w0r_y,cxi-driver"}) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes the shipped protocol with a fixed seed and visits every state of three small worlds.
+# Fuzzes the shipped protocol with a fixed seed, and visits every state of three small worlds.
 #
 #   fuzz_and_explore.sh LANYARD
 set -euo pipefail

@@ -1,4 +1,4 @@
-// Fuzzer: a seed stands for one run.
+// Fuzzer: a seed always gives the same run.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -19,7 +19,7 @@ class Fuzzing : public testing::Test {
   const Scenario scenario_ = config_.scenario();
 };
 
-TEST_F(Fuzzing, ASeedStandsForOneRunWhateverRanBefore) {
+TEST_F(Fuzzing, ASeedGivesOneRunWhateverRanBefore) {
   for (const char* text : {"2ranks,2req-each-way,2iter,sync,failures",
                            "2ranks,2req-each-way,2iter,depth=3,cxi-driver,failures,no-room,stolen-entries"}) {
     const Config config = parse(text);

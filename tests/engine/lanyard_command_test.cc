@@ -1,4 +1,4 @@
-// The `lanyard` command as a process: exit statuses and what it prints.
+// The `lanyard` command as a process: its exit status and its output.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -36,11 +36,11 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 constexpr const char* kDeadlocks = "2ranks,2req-each-way,2iter,sends-first,depth=5,blocking-post";
 constexpr const char* kFits = "2ranks,2req-each-way,2iter,sends-first,depth=6,blocking-post";
-// Without an overflow a start of four entries fits into three never.
+// A start needs four entries, the NIC has three, and there is no overflow.
 constexpr const char* kRefused = "2ranks,1req-each-way,1iter,no-overflow,depth=3";
 constexpr int kDeadlock = 12, kUser = 16;
 
-TEST(Lanyard, SaysWhatIsWrongInOneLine) {
+TEST(Lanyard, ReportsAnErrorInOneLine) {
   const std::pair<const char*, const char*> wrong[] = {
       {"", "subcommand"},
       {"dance", "subcommand"},
@@ -96,8 +96,8 @@ TEST(Lanyard, HelpNamesTheItemsOfConfigurations) {
   }
 }
 
-TEST(Info, NamesEveryCardAndWhatAStartCosts) {
-  // A plugin of hwloc's that looks at PCI leaves what it has read when it is unloaded.
+TEST(Info, NamesEveryNicAndTheCostOfAStart) {
+  // hwloc's PCI plugin leaks when it is unloaded.
   const Outcome outcome = lanyard("info", "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0");
   EXPECT_EQ(outcome.status, 0);
   for (const char* fact :
@@ -110,7 +110,7 @@ TEST(Info, NamesEveryCardAndWhatAStartCosts) {
 
 // ---- Model
 
-TEST(Model, SaysThatItIsModelledAndWhatBoundsIt) {
+TEST(Model, ReportsThatItIsModelledAndItsBound) {
   const Outcome outcome = lanyard("model --workload halo2d --ranks 16,64 --send ready");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
@@ -120,9 +120,9 @@ TEST(Model, SaysThatItIsModelledAndWhatBoundsIt) {
       << outcome.out;
 }
 
-TEST(Model, ALineOfCsvForEachOfASweep) {
+TEST(Model, OneCsvLinePerPointOfASweep) {
   const Outcome outcome = lanyard("model --workload pingpong --bytes 8,1024 --send regular,ready --csv");
-  EXPECT_EQ(outcome.status, 2);  // one kind of sends at a time
+  EXPECT_EQ(outcome.status, 2);  // --send takes one kind
   const Outcome sweep = lanyard("model --workload pingpong --bytes 8,1024 --strategy target-counter,sender-flag --csv");
   EXPECT_EQ(sweep.status, 0) << sweep.err;
   size_t lines = 0;
@@ -164,7 +164,7 @@ TEST(Model, ComparesAndFits) {
   EXPECT_EQ(lanyard("model fit --no-cross-validation --out /nowhere/x " + path).status, 1);
 }
 
-TEST(Conformance, SaysWhichRowsPassed) {
+TEST(Conformance, ReportsWhichRowsPassed) {
   const Outcome outcome = run("lanyard-conformance", "--nic sim --rows N2_*");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("nic       sim/shm"), std::string::npos) << outcome.out;
@@ -172,12 +172,12 @@ TEST(Conformance, SaysWhichRowsPassed) {
   EXPECT_NE(outcome.out.find("3 passed, 0 failed, 0 skipped\n"), std::string::npos) << outcome.out;
 }
 
-TEST(Conformance, NoRowAndNoCardAreNoSuccess) {
+TEST(Conformance, NoRowOrNoNicIsAFailure) {
   EXPECT_EQ(run("lanyard-conformance", "--nic sim --rows Nothing*").status, 1);
   EXPECT_EQ(run("lanyard-conformance", "--nic abacus").status, 2);
 }
 
-TEST(Replay, ACleanRunIsZeroAndTheSameAHundredTimes) {
+TEST(Replay, ACleanRunSucceedsAndRepeats) {
   const Outcome outcome = lanyard("replay --config 2ranks,1req-each-way,2iter --schedule 0213 --times 100");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("no finding\nhash "), std::string::npos) << outcome.out;
@@ -192,13 +192,13 @@ TEST(Replay, StepsAreListed) {
   EXPECT_NE(outcome.out.find("\n   35  "), std::string::npos) << outcome.out;
 }
 
-TEST(Replay, AUsersOwnMistakeHasItsStatus) {
+TEST(Replay, AUserErrorHasItsOwnStatus) {
   const Outcome outcome = lanyard("replay --config " + std::string(kRefused) + " --schedule 0");
   EXPECT_EQ(outcome.status, kUser) << outcome.out;
   EXPECT_NE(outcome.out.find("USER ERROR"), std::string::npos) << outcome.out;
 }
 
-TEST(Fuzz, FindsThePoolDeadlockAndPrintsWhatRepeatsIt) {
+TEST(Fuzz, FindsThePoolDeadlockAndPrintsARepeatableCommand) {
   const Outcome found =
       lanyard("fuzz --seed 7 --jobs 2 --schedules 2000 --shrink 1 --config " + std::string(kDeadlocks));
   EXPECT_EQ(found.status, kDeadlock) << found.err;
@@ -210,12 +210,12 @@ TEST(Fuzz, FindsThePoolDeadlockAndPrintsWhatRepeatsIt) {
   EXPECT_EQ(again.status, kDeadlock) << again.out << again.err;
   EXPECT_EQ(again.err, "");
   EXPECT_NE(again.out.find("100 runs the same"), std::string::npos) << again.out;
-  // So does the one that it was shrunk to.
+  // The shrunk schedule repeats it too.
   const size_t shrunk = found.out.find("\nshrunk: lanyard ");
   ASSERT_NE(shrunk, std::string::npos) << found.out;
   const std::string shorter = first_line(found.out.substr(shrunk + 1)).substr(std::string("shrunk: lanyard ").size());
   EXPECT_EQ(lanyard(shorter).status, kDeadlock) << shorter;
-  // The stall reports, in both.
+  // Both outputs contain the stall reports.
   for (const std::string& text : {found.out, again.out})
     EXPECT_NE(text.find(" <- "), std::string::npos) << text;
 }

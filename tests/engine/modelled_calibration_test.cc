@@ -1,4 +1,5 @@
-// Reading of measurements, the fit of figures to them, and the numerics below.
+// Calibration: reading measurements, fitting the machine's figures to them, and the
+// numerical methods.
 #include "nicsim/modelled/calibration.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +51,7 @@ TEST(Measurements, TakesMediansOfTrialsAndLeavesOthersOut) {
   EXPECT_EQ(trips.value().rows[0].workload.bytes, 32u);
 }
 
-TEST(Measurements, SaysWhatIsWrongInWhichLine) {
+TEST(Measurements, NamesTheLineOfAnError) {
   const std::pair<std::string, const char*> wrong[] = {
       {"", "x.csv: the file is empty"},
       {"a,b\n1,2\n",
@@ -73,8 +74,8 @@ TEST(Measurements, SaysWhatIsWrongInWhichLine) {
   }
 }
 
-TEST(LeastSquares, FindsALineAndHowSureItIs) {
-  // y = 2 + 3 x, with errors of +-0.1 that cancel: the closed form of simple regression.
+TEST(LeastSquares, FindsALineAndItsMargins) {
+  // y = 2 + 3 x with errors of +-0.1 that cancel: compared with simple regression in closed form.
   const std::vector<double> x = {0, 1, 2, 3}, y = {2.1, 4.9, 7.9, 11.1};
   LeastSquares problem;
   problem.weights = {1, 1, 1, 1};
@@ -87,12 +88,12 @@ TEST(LeastSquares, FindsALineAndHowSureItIs) {
   const LeastSquares::Fit fit = problem.fit({1, 1});
   EXPECT_NEAR(fit.values[0], 2, 1e-3);
   EXPECT_NEAR(fit.values[1], 3, 1e-3);
-  // The residuals' squares are 0.04, of 2 degrees of freedom; sum (x - 1.5)^2 = 5; t = 4.3027.
+  // The residuals' squares sum to 0.04, with 2 degrees of freedom; sum (x - 1.5)^2 = 5; t = 4.3027.
   EXPECT_NEAR(fit.margins[1], 4.3027 * std::sqrt(0.02 / 5), 1e-3);
   EXPECT_NEAR(fit.margins[0], 4.3027 * std::sqrt(0.02 * (0.25 + 2.25 / 5)), 1e-3);
 }
 
-// What the model itself says is measured: the figures that were changed come back.
+// Takes the model's own results as measurements. The fit must restore the changed figures.
 std::vector<Measurement> measured_by(const Machine& machine) {
   std::vector<Measurement> rows;
   for (const bool ready : {true, false})
@@ -132,7 +133,7 @@ TEST(Calibration, FindsTheFiguresThatMadeTheMeasurements) {
     EXPECT_NEAR(fitted.value().machine[figure] / truth[figure], 1, 0.02) << figure;
 }
 
-TEST(Calibration, ErrorsAreOfTheMeasured) {
+TEST(Calibration, ErrorsAreRelativeToTheMeasurement) {
   const Errors errors = errors_of({0.01, -0.05, 0.03});
   EXPECT_DOUBLE_EQ(errors.mean, 0.03);
   EXPECT_DOUBLE_EQ(errors.most, 0.05);

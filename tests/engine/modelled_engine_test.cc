@@ -1,4 +1,4 @@
-// The engine against times worked out by hand.
+// The model's engine against times computed by hand.
 #include "nicsim/modelled/engine.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 using namespace modelled;  // NOLINT: all of it is under test
 using core::Strategy;
 
-// Primes, so that no sum looks like another one.
+// Prime numbers, so that different sums differ.
 Costs costs() {
   Costs costs;
   costs.ring = 1'009;
@@ -49,7 +49,7 @@ std::vector<Picoseconds> ends(const Job& job, uint32_t steps) {
   return run.ok() ? run.value().ends : std::vector<Picoseconds>();
 }
 
-// Each rank of a node sends to one of the next node, which receives; a kernel before the send.
+// Each rank of a node sends to a rank of the next node. A kernel runs before each send.
 Job one_way(const Costs& costs, uint64_t bytes, bool ready, Strategy strategy, Picoseconds kernel,
             uint32_t ranks_per_node = 1) {
   JobBuilder job(costs, {.ranks_per_node = ranks_per_node, .nics_per_node = 1, .nodes_per_group = 1});
@@ -88,7 +88,7 @@ TEST(ModelledLowering, TakesTheShippedProtocolsEntries) {
   EXPECT_EQ(entries(false, false, Strategy::kSenderFlag), 32u);
 }
 
-TEST(ModelledLowering, SaysWhatTheProtocolRefuses) {
+TEST(ModelledLowering, ReportsWhatTheProtocolRefuses) {
   StepBuilder builder(Strategy::kTargetCounter, false);
   const uint32_t send = builder.send(8, false, {0, 0});
   builder.start({send});
@@ -98,7 +98,7 @@ TEST(ModelledLowering, SaysWhatTheProtocolRefuses) {
   EXPECT_NE(program.status().message().find("wait"), std::string::npos) << program.status().message();
 }
 
-TEST(ModelledEngine, ReadySendTakesWhatItsPartsTake) {
+TEST(ModelledEngine, AReadySendTakesTheSumOfItsParts) {
   const Costs c = costs();
   const Picoseconds kernel = 50'021;
   for (const uint64_t bytes : {8u, 64u, 4096u}) {
@@ -107,7 +107,8 @@ TEST(ModelledEngine, ReadySendTakesWhatItsPartsTake) {
                              c.receive + times(c.transmit_byte, bytes);
     const Picoseconds landed = kernel + c.ring + c.doorbell + c.fire + wire;
     const Picoseconds told = c.fire + c.own_word + c.wait;
-    // The receiver's stream waits from the beginning; the sender's has the acknowledgement to wait for.
+    // The receiver's stream waits from the beginning. The sender's stream waits for the
+    // acknowledgement as well.
     EXPECT_EQ(ends(job, 1), std::vector<Picoseconds>{landed + c.link[3] + told}) << bytes;
   }
 }
@@ -139,7 +140,7 @@ TEST(ModelledEngine, SenderRaisesTheFlagOnceItsWriteIsDelivered) {
             std::vector<Picoseconds>{both + c.fire + c.own_word + c.wait});
 }
 
-TEST(ModelledEngine, RanksOfANodeShareItsCard) {
+TEST(ModelledEngine, RanksOfANodeShareItsNic) {
   const Costs c = costs();
   const Picoseconds body = times(c.transmit_byte, 4096);
   const Picoseconds wire = times(c.chunk_byte, 64) + c.link[3];
@@ -150,12 +151,12 @@ TEST(ModelledEngine, RanksOfANodeShareItsCard) {
             std::vector<Picoseconds>{landed + c.link[3] + c.fire + c.own_word + c.wait});
 }
 
-TEST(ModelledEngine, HostThatPostsSlowerThanAllElseIsTheStep) {
+TEST(ModelledEngine, ASlowHostDeterminesTheStep) {
   Costs c = costs();
   c.post = 3 * kMicrosecond;
   c.launch = 2 * kMicrosecond;
   c.enqueue = kMicrosecond / 2;
-  // A kernel, a ring, a wait, two entries.
+  // Per step: a kernel, a ring, a wait, two entries.
   const Job job = one_way(c, 8, true, Strategy::kTargetCounter, 1'000);
   const std::vector<Picoseconds> times = ends(job, 12);
   const Picoseconds step = 2 * c.post + c.launch + 2 * c.enqueue;
@@ -165,7 +166,7 @@ TEST(ModelledEngine, HostThatPostsSlowerThanAllElseIsTheStep) {
 }
 
 TEST(ModelledEngine, StepsOfManyRanksAreThoseOfOne) {
-  // All are alike, so a rank whose neighbours are itself has the same step as one among many.
+  // All ranks are alike, so a rank that is its own neighbour has the same step time as one of many.
   Costs c = costs();
   c.link = {90'001, 90'001, 90'001, 90'001};
   const auto halo = [&](uint32_t side) {
@@ -185,13 +186,13 @@ TEST(ModelledEngine, StepsOfManyRanksAreThoseOfOne) {
   EXPECT_EQ(halo(1), halo(8));
 }
 
-TEST(ModelledEngine, EntriesAndTheStreamHoldUpTheHost) {
+TEST(ModelledEngine, EntriesAndTheStreamDelayTheHost) {
   Costs c = costs();
   c.deferred_depth = 1;
   const Result<Timing> refused = run_steps(one_way(c, 8, true, Strategy::kTargetCounter, 0), 2);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
-  // With two the host begins a step when that before has fired its last entry, and not earlier.
+  // With two entries the host begins a step only when the step before has fired its last entry.
   c.deferred_depth = 2;
   c.post = 10'007;
   const std::vector<Picoseconds> tight = ends(one_way(c, 8, true, Strategy::kTargetCounter, 0), 6);
@@ -200,17 +201,18 @@ TEST(ModelledEngine, EntriesAndTheStreamHoldUpTheHost) {
   const Picoseconds trip =
       c.fire + c.transmit + times(c.chunk_byte, 8) + c.link[3] + c.receive + times(c.transmit_byte, 8) + c.link[3];
   EXPECT_EQ(tight[5] - tight[4], c.post + trip);
-  // Else the next step's write is there when the stream rings.
+  // With enough entries the next step's write is posted before the stream rings.
   const Picoseconds from_write = trip + c.fire + c.own_word + c.wait;
   EXPECT_EQ(roomy[5] - roomy[4], from_write + c.ring + c.doorbell);
-  // Or when the stream has ended that before; it rings while the host posts.
+  // With run_ahead 1 the stream must have ended the step before; it rings while the host posts.
   c.run_ahead = 1;
   const std::vector<Picoseconds> in_turn = ends(one_way(c, 8, true, Strategy::kTargetCounter, 0), 6);
   EXPECT_EQ(in_turn[5] - in_turn[4], c.post + from_write);
 }
 
-TEST(ModelledEngine, SaysWhereAJobStandsStill) {
-  // Two sends to each other, of which one is received by nobody's wait: each waits for the other's clear-to-send first.
+TEST(ModelledEngine, ReportsADeadlock) {
+  // Each rank waits for its send before it starts its receive, so each waits for the other's
+  // clear-to-send forever.
   JobBuilder job(costs(), far_apart());
   for (uint32_t rank = 0; rank < 2; ++rank) {
     StepBuilder builder(Strategy::kTargetCounter, false);

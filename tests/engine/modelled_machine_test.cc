@@ -1,4 +1,4 @@
-// Machine files: what is read, what is refused, and the built-in ones.
+// Machine files: accepted and refused content, and the built-in machines.
 #include "nicsim/modelled/machine.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(ModelledMachine, ReadsWhatItWrites) {
   EXPECT_NE(again.figure("kernel.cell").origin.find("fitted"), std::string::npos);
 }
 
-TEST(ModelledMachine, TakesNanosecondsForMicroseconds) {
+TEST(ModelledMachine, ConvertsNanosecondsToMicroseconds) {
   const Machine machine = Machine::parse(with("cpu.post ", "cpu.post 3500 ns a test"), "x").value();
   EXPECT_EQ(machine.costs(Memory::kCoarse, 1).post, 3'500'000);
 }
@@ -42,7 +42,7 @@ TEST(ModelledMachine, SharesTheHostAmongTheRanksOfANode) {
   EXPECT_EQ(machine.costs(Memory::kCoarse, 5).post, 4 * kMicrosecond);
 }
 
-TEST(ModelledMachine, SaysWhatIsWrongInWhichLine) {
+TEST(ModelledMachine, NamesTheLineOfAnError) {
   const std::pair<std::string, const char*> wrong[] = {
       {"speed 3 us a test\n", "x:1: there is no figure 'speed'"},
       {"cpu.post -1 us a test\n", "x:1: cpu.post: a cost cannot be negative: -1"},
@@ -63,7 +63,7 @@ TEST(ModelledMachine, SaysWhatIsWrongInWhichLine) {
   }
 }
 
-TEST(ModelledMachine, SaysWhatNobodyHasGiven) {
+TEST(ModelledMachine, NamesMissingFigures) {
   const Result<Machine> machine = Machine::parse(with("stream.ring ", "stream.ring ? us not measured"), "x");
   ASSERT_FALSE(machine.ok());
   EXPECT_EQ(machine.status().message(), "the machine x has no value for: stream.ring");
@@ -73,7 +73,7 @@ TEST(ModelledMachine, SaysWhatNobodyHasGiven) {
   EXPECT_NE(Machine::open("nowhere").status().message().find("frontier"), std::string::npos);
 }
 
-// ---- Jobs on it
+// ---- Jobs on a machine
 
 Workload halo(uint32_t ranks, uint32_t per_node) {
   return {.kind = Kind::kHalo2d, .ranks = ranks, .ranks_per_node = per_node, .cells = {256, 256, 1}};
@@ -92,7 +92,7 @@ TEST(ModelledWorkload, SplitsRanksEvenly) {
   expect(65536, 3, {64, 32, 32});
 }
 
-TEST(ModelledWorkload, RefusesWhatCannotBe) {
+TEST(ModelledWorkload, RefusesImpossibleJobs) {
   const Machine machine = Machine::open("frontier").value();
   const auto refused = [&](const Workload& workload) {
     const Result<Job> job = make_job(workload, machine);
@@ -129,7 +129,7 @@ TEST(ModelledWorkload, ATypicalRankIsLikeAllOthers) {
     }
 }
 
-TEST(ModelledWorkload, MergedKernelsSaveAllButThree) {
+TEST(ModelledWorkload, MergedKernelsSaveFourteenLaunches) {
   Machine machine = Machine::open("frontier").value();
   for (const char* host : {"cpu.post", "cpu.post_shared", "cpu.launch"})
     machine.set(host, 0, "a test");
@@ -138,7 +138,7 @@ TEST(ModelledWorkload, MergedKernelsSaveAllButThree) {
   const auto time = [&] { return run(make_job(workload, machine).value(), {.steps = 20}).value().step_time(); };
   const Picoseconds apart = time();
   workload.merged = true;
-  // The bytes are copied all the same; sums are rounded once in place of eight times.
+  // The same bytes are copied, but one sum is rounded where eight were.
   EXPECT_NEAR(static_cast<double>(apart - time()), static_cast<double>(14 * machine.time("kernel.halo")), 8);
 }
 

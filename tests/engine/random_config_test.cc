@@ -1,4 +1,4 @@
-// Random programs: valid, the same everywhere, of every kind, and without a finding.
+// Random programs: valid, the same on every machine, of every kind, and without a finding.
 #include "nicsim/deterministic/config.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace lanyard::nicsim {
 namespace {
 
-TEST(RandomConfig, IsTextThatIsTakenBack) {
+TEST(RandomConfig, ItsTextIsParsedBack) {
   for (uint64_t seed = 0; seed < 500; ++seed) {
     const std::string text = random_config(seed).to_string();
     const Result<Config> parsed = Config::parse(text);
@@ -24,7 +24,7 @@ TEST(RandomConfig, IsTextThatIsTakenBack) {
   }
 }
 
-// What the generator promises to draw, it draws.
+// The generator draws everything that it promises.
 TEST(RandomConfig, IsOfEveryKind) {
   std::map<std::string, int> seen;
   for (uint64_t seed = 0; seed < 500; ++seed) {

@@ -1,4 +1,4 @@
-// From a long failing run to a short one.
+// Shrinks a long failing run to a short one.
 #include "nicsim/deterministic/shrink.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(Shrink, ALostRing) {
   EXPECT_EQ(shrunk.report.finding, verdict.report.finding);
   EXPECT_EQ(shrunk.config.halo.ranks, 2u);
   EXPECT_EQ(shrunk.config.halo.each_way, 1u);
-  EXPECT_LE(deviations(shrunk.schedule), 1u) << "the lost ring itself";
+  EXPECT_LE(deviations(shrunk.schedule), 1u) << "only the lost ring may deviate";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Stories of runs: what follows from what, and that their traces are well-formed.
+// Stories of runs: causes of events, and well-formed traces.
 #include "nicsim/deterministic/story.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kPoolDeadlock = "2ranks,2req-each-way,2iter,sends-first,depth=5,blocking-post";
 
-// Every kind of run: clean, with each scarcity and fault, and ending in the middle.
+// Runs of every kind: clean, with each shortage and fault, and ending early.
 constexpr const char* kConfigs[] = {
     "2ranks,1req-one-way,2iter",
     "3ranks,2req-each-way,2iter,queues=2",
@@ -31,7 +31,7 @@ constexpr const char* kConfigs[] = {
 };
 constexpr uint64_t kSeeds = 24;
 
-// A world of a configuration and the stories of its schedules.
+// A configuration's world and the stories of its schedules.
 class Teller {
  public:
   explicit Teller(const std::string& text)
@@ -42,7 +42,7 @@ class Teller {
     const uint64_t hash = fuzzer_.world().trace_hash();
     const Finding finding = fuzzer_.world().report().finding;
     Story story = Story::tell(fuzzer_.world(), schedule);
-    EXPECT_EQ(fuzzer_.world().trace_hash(), hash) << "the story is of another run";
+    EXPECT_EQ(fuzzer_.world().trace_hash(), hash) << "the story tells another run";
     EXPECT_EQ(story.report.finding, finding);
     EXPECT_EQ(story.events.size(), fuzzer_.world().steps());
     return story;
@@ -82,13 +82,14 @@ TEST(Story, ACleanRunLeavesNoStageOut) {
   Teller teller("2ranks,2req-each-way,2iter");
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     const Story story = teller.story_of(seed);
-    // Of 4 messages, 2 iterations each: a write, a clear-to-send, and a done word on either side.
+    // 4 messages, 2 iterations each: a write, a clear-to-send, and a done word on either side.
     ASSERT_EQ(story.operations.size(), 4 * 2 * 4u);
     std::map<Transit::Role, int> roles;
     for (const Story::Operation& operation : story.operations) {
       const bool data = operation.role == Transit::Role::kData, done = operation.role == Transit::Role::kDone;
       ++roles[operation.role];
-      // Trigger, fire, read, land, count, ack; trigger, fire, land, count; trigger, fire, land, wake.
+      // Trigger, fire, read, land, count, ack; trigger, fire, land, count; trigger,
+      // fire, land, wake.
       const std::vector<uint32_t>& path = operation.path;
       ASSERT_EQ(path.size(), data ? 6u : 4u);
       ASSERT_EQ(story.events[path[1]].kind, StepKind::kFire);
@@ -98,7 +99,7 @@ TEST(Story, ACleanRunLeavesNoStageOut) {
         continue;
       ASSERT_EQ(story.events[path.back()].request, operation.request);
       ASSERT_EQ(story.events[path.back()].iteration, operation.iteration);
-      // A receive's done word hangs on the data, a send's on its end.
+      // The data triggers a receive's done word; the acknowledgement triggers a send's.
       const StepKind trigger = story.events[path[0]].kind;
       const bool receive = RequestName{operation.request}.receive();
       ASSERT_TRUE(trigger == (receive ? StepKind::kCount : StepKind::kAck) || trigger == StepKind::kPost)
@@ -113,7 +114,7 @@ TEST(Perfetto, EverySliceHasItsPlaceAndEveryFlowBothEnds) {
   for_each_story([](const Story& story) {
     const nlohmann::json trace = nlohmann::json::parse(story.perfetto_trace(), nullptr, false);
     ASSERT_FALSE(trace.is_discarded());
-    std::map<std::pair<int, int>, double> free_from;  // of a row
+    std::map<std::pair<int, int>, double> free_from;  // by row
     std::set<std::pair<int, int>> rows;
     struct Flow {
       int starts = 0, finishes = 0;
@@ -132,21 +133,21 @@ TEST(Perfetto, EverySliceHasItsPlaceAndEveryFlowBothEnds) {
       }
       const double ts = event.at("ts");
       const std::pair<int, int> row{process, event.at("tid")};
-      ASSERT_TRUE(rows.contains(row)) << "an event in a row without a name";
+      ASSERT_TRUE(rows.contains(row)) << "an event in an unnamed row";
       if (phase == "X") {
         ++slices;
         ASSERT_GT(event.at("dur").get<double>(), 0);
-        ASSERT_GE(ts, free_from[row]) << "slices of one row overlap";
+        ASSERT_GE(ts, free_from[row]) << "two slices of a row overlap";
         free_from[row] = ts + event.at("dur").get<double>();
       } else if (phase == "s" || phase == "t" || phase == "f") {
         Flow& flow = flows[event.at("id")];
         flow.starts += phase == "s";
         flow.finishes += phase == "f";
-        ASSERT_EQ(flow.starts, 1) << "a flow goes on before it starts, or starts twice";
-        ASSERT_EQ(flow.finishes, phase == "f") << "a flow goes on after its end";
+        ASSERT_EQ(flow.starts, 1) << "a flow continues before its start, or starts twice";
+        ASSERT_EQ(flow.finishes, phase == "f") << "a flow continues after its end";
         ASSERT_GT(ts, flow.last);
         flow.last = ts;
-        // It has a slice to bind to.
+        // The flow binds to a slice.
         const Story::Event& at = story.events[static_cast<size_t>(ts) - 1];
         ASSERT_EQ(static_cast<int>(at.rank), process);
         ASSERT_EQ(static_cast<int>(at.row), row.second);

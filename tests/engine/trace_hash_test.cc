@@ -1,6 +1,6 @@
-// A schedule is the same run whatever compiled the engine: its trace hashes to the same number everywhere, a hundred
-// times. The numbers change with every change to the protocol, the model or the world's steps; `lanyard replay` prints
-// the new ones.
+// A schedule gives the same run with every compiler: its trace always has the same hash, a hundred
+// times. Each change of the protocol, the model or the world's steps changes the hashes; `lanyard
+// replay` prints the new ones.
 #include <gtest/gtest.h>
 
 #include "nicsim/deterministic/config.h"

@@ -1,4 +1,4 @@
-// Exchanges that a user describes: a halo exchange, and two mistakes of the program's own.
+// Programs of a user: a halo, and two errors of the program itself.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -22,7 +22,7 @@ TEST(UserExchange, WaitsInADeadlockingOrder) {
 }
 
 // The send's buffer is filled again before the wait.
-TEST(UserExchange, PacksABufferThatIsUnderWay) {
+TEST(UserExchange, PacksABufferInFlight) {
   Scenario scenario(2);
   const auto message = scenario.message(0, 1, {.tag = 3});
   scenario.rank(0).pack(message).start({message.send}).pack(message).wait({message.send});
@@ -32,7 +32,7 @@ TEST(UserExchange, PacksABufferThatIsUnderWay) {
   EXPECT_NE(verdict.report.text.find("packed while"), std::string::npos) << verdict.report.text;
 }
 
-TEST(UserExchange, WhatDoesNotExistIsRefused) {
+TEST(UserExchange, InvalidRequestsAreRefused) {
   Scenario scenario(2);
   scenario.message(0, 2);
   EXPECT_EQ(scenario.validate().code(), Code::kInvalidArgument);

@@ -1,4 +1,4 @@
-// The deterministic world's faults that are more than one operation's.
+// Faults of the deterministic world that concern more than one operation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 namespace lanyard::nicsim {
 namespace {
 
-// The first agent always goes on; a fault of one kind happens whenever it may, or just once.
-class Faulty final : public Chooser {
+// Always runs the first agent. Lets one kind of fault occur at every chance, or at one of them.
+class FaultChooser final : public Chooser {
  public:
   static constexpr uint64_t kAlways = UINT64_MAX;
-  explicit Faulty(ChoiceKind kind, uint64_t which = kAlways) : kind_(kind), which_(which) {}
+  explicit FaultChooser(ChoiceKind kind, uint64_t which = kAlways) : kind_(kind), which_(which) {}
   uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override {
     if (agents != nullptr)
       return static_cast<uint32_t>(std::min_element(agents, agents + n) - agents);
@@ -24,7 +24,7 @@ class Faulty final : public Chooser {
     const uint64_t asked = asked_++;
     return which_ == kAlways || which_ == asked ? 1 : 0;
   }
-  // Whether the one time has come.
+  // Whether the one chance has come.
   bool came() const { return asked_ > which_; }
 
  private:
@@ -41,8 +41,8 @@ struct Setting {
   World world;
 };
 
-// A process dies before any step there is: the others keep their books and believe nothing false, their NICs find out
-// what has happened, and whoever waits in MPIX_Queue_wait is told and goes on.
+// A process dies before any possible step. The others keep their state consistent, their NICs
+// detect the death, and a caller in MPIX_Queue_wait gets an error and continues.
 TEST(WorldFaults, AProcessMayDieAtAnyMoment) {
   for (const char* text : {"2ranks,2req-each-way,2iter,kills", "2ranks,1req-each-way,2iter,ready,kills",
                            "3ranks,1req-each-way,2iter,depth=2,kills,sync", "2ranks,1req-each-way,2iter,kills,free"}) {
@@ -50,7 +50,7 @@ TEST(WorldFaults, AProcessMayDieAtAnyMoment) {
     World& world = setting.world;
     for (uint64_t moment = 0;; ++moment) {
       world.reset();
-      Faulty chooser(ChoiceKind::kKill, moment);
+      FaultChooser chooser(ChoiceKind::kKill, moment);
       const Report report = world.run(chooser);
       ASSERT_TRUE(report.ok()) << text << ", moment " << moment << ": " << report.oracle << ": " << report.text;
       if (!chooser.came())
@@ -59,12 +59,13 @@ TEST(WorldFaults, AProcessMayDieAtAnyMoment) {
       const bool by_others = setting.config.halo.ready || setting.config.halo.free || setting.exchange.ranks() > 2;
       EXPECT_TRUE(world.finished() || by_others) << text << ", moment " << moment;
     }
-    EXPECT_TRUE(world.finished()) << "nobody died in the last run";
+    EXPECT_TRUE(world.finished()) << "the last run has no death";
   }
 }
 
-// A start waits for a stream that waits for whoever has given up, whatever has completed meanwhile, or will on its own.
-TEST(WorldFaults, ARefusedStartIsExcusedByWhoGaveUp) {
+// A start is refused because its stream waits for a peer that has given up. Completions do
+// not change that.
+TEST(WorldFaults, ARefusedStartIsExcusedAfterAPeerGaveUp) {
   for (const char* text :
        {"program=0-1:33t2ry_0-1:15t3p6rx_0-0:1/q1_a1_s1_w1_a1_a0_p0_s1_s0_w0.1_y_m2.2r_x2.2r_q0_p2_s2_q1_s2r_a0_p0_s0_"
         "q0_w2_q1_w2r_u2_w0_q0_y_q1_y/s1r_o1_w1r_y_s0r.1r_o0_o1_w0r_u0_s0r_o0_w0r_u0_w1r_y,no-overflow,sender-flag,"
@@ -80,38 +81,38 @@ TEST(WorldFaults, ARefusedStartIsExcusedByWhoGaveUp) {
   }
 }
 
-// What libfabric refused has come due, and the books have it before its driver says that it has failed.
-TEST(WorldFaults, WhatComesDueFailsOnce) {
+// A refused operation comes due. It fails once, also if the driver reports the failure later.
+TEST(WorldFaults, ARefusedOperationFailsOnce) {
   const Setting setting("program=1-0:16t4p4/s0r_w0r_y/s0_w0_y,depth=1,cxi-driver,failures,no-room");
   const Report report = fuzz(setting.exchange, {.schedules = 40'000, .world = setting.config.world}).report;
   EXPECT_TRUE(report.ok()) << report.oracle << ": " << report.text;
 }
 
-// A death excuses nothing that has another cause.
+// A death must not hide a fault with another cause.
 TEST(WorldFaults, ADeathHidesNoLostRing) {
   Setting setting("3ranks,1req-one-way,1iter,kills,lost-rings");
   FuzzOptions options{.schedules = 5'000, .world = setting.config.world};
   EXPECT_EQ(fuzz(setting.exchange, options).report.finding, Finding::kDeadlock);
 }
 
-TEST(WorldFaults, FrozenCountersHoldTheOverflowUpOnlyUntilTheyThaw) {
+TEST(WorldFaults, FrozenCountersDelayTheOverflowOnlyWhileFrozen) {
   Setting setting("2ranks,2req-each-way,2iter,depth=2,frozen-reads");
-  Faulty chooser(ChoiceKind::kFreeze);
+  FaultChooser chooser(ChoiceKind::kFreeze);
   const Report report = setting.world.run(chooser);
   EXPECT_TRUE(report.ok()) << report.oracle << ": " << report.text;
   EXPECT_TRUE(setting.world.finished());
-  EXPECT_TRUE(setting.world.faults_have_ended()) << "nobody waited for a counter, so this shows nothing";
+  EXPECT_TRUE(setting.world.faults_have_ended()) << "no rank read a frozen counter, so the run proves nothing";
 }
 
-TEST(WorldFaults, StolenEntriesHoldAStartUpOnlyUntilTheyAreBack) {
+TEST(WorldFaults, StolenEntriesDelayAStartOnlyUntilReturned) {
   for (const char* text : {"2ranks,2req-each-way,2iter,depth=10,no-overflow,stolen-entries",
                            "2ranks,2req-each-way,2iter,depth=8,sends-first,blocking-post,stolen-entries"}) {
     Setting setting(text);
-    Faulty chooser(ChoiceKind::kSteal);
+    FaultChooser chooser(ChoiceKind::kSteal);
     const Report report = setting.world.run(chooser);
     EXPECT_TRUE(report.ok()) << text << ": " << report.oracle << ": " << report.text;
     EXPECT_TRUE(setting.world.finished());
-    EXPECT_TRUE(setting.world.faults_have_ended()) << text << ": nobody wanted for entries, so this shows nothing";
+    EXPECT_TRUE(setting.world.faults_have_ended()) << text << ": no rank lacked an entry, so the run proves nothing";
   }
 }
 

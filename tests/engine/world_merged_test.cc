@@ -1,4 +1,4 @@
-// Exchanges in the deterministic engine, in the orders that a fuzzer finds.
+// Exchanges in the deterministic engine, in orders that a fuzzer finds.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -27,11 +27,11 @@ struct WorldMerged : ::testing::TestWithParam<const char*> {};
 
 TEST_P(WorldMerged, HasNoFinding) { expect_no_finding(GetParam(), 2'000); }
 
-// Every send raises a flag, which is an entry more.
+// Each send also raises a flag, which takes one more entry.
 TEST_P(WorldMerged, HasNoFindingWithFlags) {
   const std::string text = GetParam();
   if (text.find("no-overflow") != std::string::npos)
-    return;  // starts that fit by strategy A alone
+    return;  // these starts fit only with target counters
   expect_no_finding(text + ",sender-flag", 500);
 }
 
@@ -46,13 +46,14 @@ constexpr const char* kConfigs[] = {
     "2ranks,1req-each-way,3iter,merged,register-bells,age=1000",
     "2ranks,1req-each-way,2iter,merged,mail-by-card",
     "2ranks,2req-each-way,2iter,merged,cxi-driver",
-    // What fails together: of an exchange, of one whose part alone is freed at first, and of two.
+    // Failures of an exchange, of an exchange with one freed member, and of two exchanges.
     "2ranks,2req-each-way,2iter,merged,free,failures,register-bells",
     "2ranks,1req-each-way,2iter,merged,failures,cxi-driver,no-room",
     "3ranks,1req-each-way,2iter,merged,kills,mail-by-card",
     "program=0-1:16t1i1_1-0:16t2j1_0-1:8t3i2_1-0:8t4j2/s0.1r_s2.3r_w2.3r_w0.1r_y_f0_f2_y_f1r.3r_y/"
     "s0r.1_w0r.1_s2r.3_w2r.3_y_f0r.1.2r.3_y,failures",
-    // One side alone; ready sends among them; parts that are refused; requests that are matched and merged anew.
+    // An exchange on one side only; with ready sends; refused parts; requests matched
+    // and merged again.
     "program=0-1:16t1i1_1-0:16t2j1/p0_s0.1r_w1r.0_u1_p0_s1r.0_w0.1r_u1_y/s0r_w0r_u0_p1_s1_w1_s0r_p1_s1_w0r.1_u0_y",
     "program=0-1:16t1ri1_1-0:16t2j1_0-1:16t3i1/a0_p0_p2_s0.1r.2_w0.1r.2_u1_a0_p0_p2_s2.0.1r_w0.1r.2_u1_y/"
     "s0r_o0_p1_s1.2r_w0r.1.2r_u0_u2_s0r_o0_p1_s1.2r_w0r.1.2r_u0_u2_y",
@@ -60,11 +61,11 @@ constexpr const char* kConfigs[] = {
     "s0r_p1_s1_w0r.1_u0_s0r_p1_s1_w0r.1_u0_y",
     "program=0-1:16t1i1j1_1-0:16t2i1j1/m0.1r_x0.1r_p0_s0.1r_w0.1r_u1_f0.1r_m0.1r_x0.1r_p0_s0.1r_w0.1r_u1_y/"
     "m0r.1_x0r.1_p1_s0r.1_w0r.1_u0_f0r.1_m0r.1_x0r.1_p1_s0r.1_w0r.1_u0_y",
-    // On another queue once it has completed; two exchanges of a rank.
+    // On another queue after completion; two exchanges of a rank.
     "program=0-1:16t1i1_1-0:16t2j1/s0.1r_w0.1r_q1_s0.1r+_w0.1r_q0_y_q1_y/s0r.1_w0r.1_s0r.1_w0r.1_y",
     "program=0-1:16t1i1j1_1-0:16t2i1j1_0-1:8t3i2j2_1-0:8t4i2j2/s0.1r_s2.3r_w2.3r_w0.1r_s0.1r.2.3r_w0.2.1r.3r_y/"
     "s0r.1.2r.3_w0r.1.2r.3_s2r.3_s0r.1_w0r.1.2r.3_y",
-    // Two sets.
+    // Exchanges with two sets.
     "1ranks,2req-each-way,4iter,two-sets",
     "3ranks,1req-each-way,4iter,two-sets",
     "2ranks,2req-one-way,3iter,two-sets",
@@ -82,13 +83,13 @@ constexpr const char* kConfigs[] = {
     "3ranks,1req-each-way,5iter,two-sets,failures,cxi-driver,sync",
     "3ranks,1req-each-way,5iter,two-sets,failures,depth=4",
     "3ranks,1req-each-way,3iter,two-sets,kills,mail-by-card",
-    // ... of one side alone, which are two exchanges; and of a rank that has such with one peer and not with another.
+    // ... on one side only, which makes two exchanges; a rank that has two sets with one peer only.
     "program=0-1:16t1i1a_1-0:16t2j1a_0-1:16t3i1b_1-0:16t4j1b/p0_s0.1r_w0.1r_u1_p2_s2.3r_w2.3r_u3_p2_s2.3r_w2.3r_u3_y/"
     "p1_s0r.1_w0r.1_u0_p3_s2r.3_w2r.3_u2_p3_s2r.3_w2r.3_u2_y",
     "program=0-1:16t1i1aj1a_1-0:16t2i1aj1a_0-1:16t3i1bj1b_1-0:16t4i1bj1b_0-2:16t5i1a_2-0:16t6j1a_0-2:16t7i1b/"
     "p0_p4_s0.1r.4.5r_w0.1r.4.5r_u1_u5_p2_p6_s2.3r.6_w2.3r.6_u3_p0_p4_s0.1r.4.5r_w0.1r.4.5r_u1_u5_y/"
     "p1_s0r.1_w0r.1_u0_p3_s2r.3_w2r.3_u2_p1_s0r.1_w0r.1_u0_y/p5_s4r.5_w4r.5_u4_s6r_w6r_u6_p5_s4r.5_w4r.5_u4_y",
-    // ... started out of turn; of ready sends; matched and merged anew; going on on another queue.
+    // ... started out of turn; with ready sends; matched and merged again; on another queue.
     "program=0-1:16t1i1aj1a_1-0:16t2i1aj1a_0-1:16t3i1bj1b_1-0:16t4i1bj1b/p0_s2.3r-_s0.1r_s2.3r-_w0.1r_u1_s0.1r-_p2_"
     "s2.3r_w2.3r_u3_s2.3r-_y/p1_s0r.1_w0r.1_u0_p3_s2r.3_w2r.3_u2_y",
     "program=0-1:16t1ri1aj1a_1-0:16t2ri1aj1a_0-1:16t3ri1bj1b_1-0:16t4i1bj1b/p0_s0.1r_w0.1r_u1_p2_s2.3r_w2.3r_u3_p0_"
@@ -109,10 +110,10 @@ constexpr const char* kFlagConfigs[] = {
     "2ranks,1req-each-way,4iter,two-sets,sync,failures,sender-flag,bytes=24,max-message=16",
     "3ranks,1req-each-way,3iter,merged,sync,failures,cxi-driver,sender-flag,late-events",
     "3ranks,1req-each-way,3iter,two-sets,sync,kills,sender-flag",
-    // A member that no queue has started yet fails with its exchange.
+    // A member that has never started fails with its exchange.
     "program=0-1:0t3i1bj1b_1-0:0t7i1bj1b/s1r.0_w1r.0_y/y_s0r.1_w0r.1,age=10,failures,sender-flag",
-    // A receiver that asks how the send went before it does what the sender's exchange waits for; the send's word is
-    // the exchange's, and over the driver its operations are confirmed one by one.
+    // A receiver asks whether the send succeeded before it does what the sender's exchange waits
+    // for. The send uses the exchange's word; over the driver each of its operations is confirmed.
     "program=0-1:16t1i1_1-0:16t2j1/p0_s0.1r_w0.1r_u1_p0_s0.1r_w0.1r_u1_y/s0r_w0r_y_u0_p1_s1_w1_s0r_w0r_y_u0_p1_s1_w1_y,"
     "sender-flag",
     "program=0-1:16t1i1_1-0:16t2j1/p0_s0.1r_w0.1r_u1_p0_s0.1r_w0.1r_u1_y/s0r_w0r_y_u0_p1_s1_w1_s0r_w0r_y_u0_p1_s1_w1_y,"
@@ -122,7 +123,7 @@ struct WorldMergedFlags : ::testing::TestWithParam<const char*> {};
 TEST_P(WorldMergedFlags, HasNoFinding) { expect_no_finding(GetParam(), 2'000); }
 INSTANTIATE_TEST_SUITE_P(World, WorldMergedFlags, ::testing::ValuesIn(kFlagConfigs));
 
-// What collectives do: see tools/lanyard/portfolio.cc. In the end all is freed.
+// The messages of collectives: see tools/lanyard/portfolio.cc. At the end all requests are freed.
 TEST(WorldCollectives, HaveNoFinding) {
   const std::string program =
       "program=0-1:16i1aj1a_0-2:16t1i1aj1a_1-0:16t2i1aj1a_1-2:16t3i1aj1a_2-0:16t4i1aj1a_2-1:16t5i1aj1a_0-1:16t6i1"
@@ -139,7 +140,7 @@ TEST(WorldCollectives, HaveNoFinding) {
     expect_no_finding(program + world, 1'000);
 }
 
-// Every order of the smallest.
+// Every order of the smallest configurations.
 struct WorldMergedExplored : ::testing::TestWithParam<const char*> {};
 TEST_P(WorldMergedExplored, HasNoFinding) {
   const Result<Config> config = Config::parse(GetParam());

@@ -1,4 +1,5 @@
-// Starts that no host makes, in the deterministic world: captured and launched again and again, or made by kernels.
+// Starts that no host makes, in the deterministic world: captured graphs launched repeatedly, and
+// starts by kernels.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,19 +17,20 @@ Verdict fuzz_text(const std::string& text, uint64_t schedules) {
                      : Verdict();
 }
 
-// Captures whose counts begin in the middle. Standing requests are freed and matched anew.
+// The captures begin with counts above 0. Standing requests are freed and matched again.
 constexpr char kGraphs[] =
     "program=0-1:24t1_1-0:16t2/p0_s0.1r_w0.1r_u1_y_b_p0_s1r.0_w0.1r_u1_e_l_l_y_f0.1r_m0.1r_x0.1r_b_p0_s0_s1r_w0.1r_u1_"
     "e_l_l_y_f0.1r_y/s0r_p1_s1_w0r.1_u0_y_b_s0r_p1_s1_w0r_u0_w1_e_l_l_y_f0r.1_m0r.1_x0r.1_b_p1_s0r.1_w1_w0r_u0_e_l_l_y_"
     "f0r.1_y";
 
-// Kernels and hosts start requests in turn. A set is made anew after requests were freed and matched anew.
+// Kernels and hosts start requests in turn. A set is made again after its requests were
+// freed and matched.
 constexpr char kKernels[] =
     "program=0-1:24t1_1-0:16t2/p0_s0.1r_w0.1r_u1_y_d1r.0_p0_k1r.0_v1r.0_u1_p0_k1r.0_v1r.0_u1_y_z1r.0_p0_s0.1r_w0.1r_u1_"
     "y_f0.1r_m0.1r_x0.1r_d0.1r_p0_k0.1r_v0.1r_u1_y/s0r_p1_s1_w0r.1_u0_y_d0r.1_p1_k0r.1_v0r.1_u0_p1_k0r.1_v0r.1_u0_y_"
     "z0r.1_s0r_p1_s1_w0r.1_u0_y_f0r.1_m0r.1_x0r.1_b_p1_s0r.1_w1_w0r_u0_e_l_y_f0r.1";
 
-TEST(WorldStanding, IsCleanOnEveryCard) {
+TEST(WorldStanding, IsCleanOnEveryNic) {
   for (const char* program : {kGraphs, kKernels})
     for (const char* bells : {"", ",register-bells", ",word-bells", ",total-bells"})
       for (const char* strategy : {"", ",sender-flag"})
@@ -40,25 +42,25 @@ TEST(WorldStanding, IsCleanOnEveryCard) {
         }
 }
 
-TEST(WorldKernels, HostsCannotStartWhatIsInASet) {
+TEST(WorldKernels, HostsCannotStartRequestsOfASet) {
   const Verdict verdict = fuzz_text("program=0-1:8/d0_s0-_k0_w0-_v0_s0-_y_z0_s0_w0/s0r_w0r_s0r_w0r", 200);
   EXPECT_TRUE(verdict.ok()) << verdict.report.text;
 }
 
-TEST(WorldKernels, ASetThatIsUnderWayIsNotTakenBack) {
+TEST(WorldKernels, ASetInFlightIsNotDismissed) {
   const Verdict verdict = fuzz_text("program=0-1:8/d0_k0_z0/s0r_w0r", 20);
   EXPECT_EQ(verdict.report.finding, Finding::kUser);
   EXPECT_NE(verdict.report.text.find("take from kernels"), std::string::npos) << verdict.report.text;
 }
 
-TEST(WorldKernels, AKernelWithoutASetIsTheProgramsMistake) {
+TEST(WorldKernels, AKernelWithoutASetIsAUserError) {
   const Verdict verdict = fuzz_text("program=0-1:8/k0/s0r_w0r", 5);
   EXPECT_EQ(verdict.report.finding, Finding::kUser);
   EXPECT_NE(verdict.report.text.find("which is not the kernels'"), std::string::npos) << verdict.report.text;
 }
 
-// Once a failure has been told, no launch waits for the request any more, and it can be freed.
-TEST(WorldGraphs, GoOnWithoutWhatHasFailed) {
+// After the failure is reported, no launch waits for the request any more, and it can be freed.
+TEST(WorldGraphs, ContinueWithoutAFailedRequest) {
   for (const char* strategy : {"", ",sender-flag"}) {
     const std::string text =
         std::string("program=0-1:24t1/b_p0_s0_w0_e_l_l_l_y_f0_y/b_s0r_w0r_u0_e_l_l_l_y_f0r_y,total-bells,failures") +
@@ -68,28 +70,29 @@ TEST(WorldGraphs, GoOnWithoutWhatHasFailed) {
   }
 }
 
-// The receive has failed and goes on by itself, so entries of kernels' starts have fired.
-TEST(WorldKernels, MayBeRunAheadOf) {
+// The receive has failed and its stream continues, so that entries of the kernels'
+// starts fire early.
+TEST(WorldKernels, EntriesMayFireEarlyAfterAFailure) {
   const Verdict verdict = fuzz_text(
       "program=1-0:8t1/q1_s0r_w0r_s0r_w0r_s0r_w0r_s0r_w0r_y/s0_w0_c0_d0_k0_v0_y_z0_s0_w0_c0_d0_k0_v0_y,failures",
       5'000);
   EXPECT_TRUE(verdict.ok()) << verdict.report.oracle << ": " << verdict.report.text;
 }
 
-// Memory that a launched graph counts in would be somebody else's.
+// A graph still counts in the request's memory, so the request cannot be freed.
 TEST(WorldGraphs, ARequestIsNotFreedUnderItsGraph) {
   const Verdict verdict = fuzz_text("program=0-1:24t1/b_s0_w0_e_l_l_f0/b_s0r_w0r_e_l_l_y_f0r,sender-flag", 200);
   EXPECT_EQ(verdict.report.finding, Finding::kUser);
   EXPECT_NE(verdict.report.text.find("has a graph or a kernel to run yet"), std::string::npos) << verdict.report.text;
 }
 
-// What stands is started by nothing else, and the refusal changes nothing.
-TEST(WorldGraphs, HostsCannotStartWhatStands) {
+// Only its graph starts a standing request. A refused start changes nothing.
+TEST(WorldGraphs, HostsCannotStartStandingRequests) {
   const Verdict verdict = fuzz_text("program=0-1:8/b_s0_w0_e_s0-_l_w0-_s0-_y_f0/s0r_w0r", 200);
   EXPECT_TRUE(verdict.ok()) << verdict.report.text;
 }
 
-TEST(WorldGraphs, ALaunchOfWhatWasFreedIsTheProgramsMistake) {
+TEST(WorldGraphs, ALaunchAfterAFreeIsAUserError) {
   const Verdict verdict = fuzz_text("program=0-1:8/b_s0_w0_e_l_y_f0_l/s0r_w0r", 10);
   EXPECT_EQ(verdict.report.finding, Finding::kUser);
   EXPECT_NE(verdict.report.text.find("which was freed"), std::string::npos) << verdict.report.text;

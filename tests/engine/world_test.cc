@@ -1,4 +1,5 @@
-// The deterministic world: the shipped protocol under random schedules, with enough entries and with too few.
+// The deterministic world: the shipped protocol under random schedules, with enough entries
+// and with too few.
 #include "nicsim/deterministic/world.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 namespace lanyard::nicsim {
 namespace {
 
-// The first finding of so many schedules, or none.
+// Returns the first finding within `schedules` schedules, or a clean report.
 Report search(World& world, SchedulerKind kind, uint64_t schedules) {
   const auto scheduler = make_scheduler(kind, world, 100);
   for (uint64_t seed = 0; seed < schedules; ++seed) {
@@ -43,29 +44,28 @@ TEST(World, IsCleanUnderEveryScheduler) {
   }
 }
 
-// What ends a process elsewhere is found here, with the schedule that led to it.
+// A failed check, which would end a process, becomes a finding with its schedule.
 TEST(World, AFailedCheckIsAFinding) {
-  struct Careless final : Chooser {
+  struct FailingChooser final : Chooser {
     uint32_t choose(uint32_t, ChoiceKind, const uint32_t*) override {
-      LANYARD_CHECK(++calls < 5, "an invariant of somebody's");
+      LANYARD_CHECK(++calls < 5, "an invariant of the test");
       return 0;
     }
     int calls = 0;
   };
   const Scenario scenario = make_halo({});
   World world(scenario, {});
-  Careless careless;
-  const Report& report = world.run(careless);
+  FailingChooser chooser;
+  const Report& report = world.run(chooser);
   EXPECT_EQ(report.finding, Finding::kOrder);
   EXPECT_STREQ(report.oracle, "invariant");
-  EXPECT_NE(report.text.find("check failed: ++calls < 5: an invariant of somebody's"), std::string::npos)
-      << report.text;
+  EXPECT_NE(report.text.find("check failed: ++calls < 5: an invariant of the test"), std::string::npos) << report.text;
   world.reset();
-  careless.calls = -1'000'000;
-  EXPECT_TRUE(world.run(careless).ok()) << report.text;
+  chooser.calls = -1'000'000;
+  EXPECT_TRUE(world.run(chooser).ok()) << report.text;
 }
 
-// Every message is read and lands in two steps, wherever it is cut; nobody sees half of one.
+// Each message is read and lands in two steps, cut at any place. No rank sees half a message.
 TEST(World, MessagesMayBeTorn) {
   struct Tearing final : Chooser {
     explicit Tearing(Chooser& inner) : inner(inner) {}
@@ -92,8 +92,8 @@ TEST(World, MessagesMayBeTorn) {
   EXPECT_GT(tearing.torn, 1'000u);
 }
 
-// A send to MPI_PROC_NULL and a receive from it complete as they are started, alone and in an exchange of the core's.
-TEST(World, NobodyIsSentNothing) {
+// A send to MPI_PROC_NULL and its receive complete when they start, alone and in an exchange.
+TEST(World, ProcNullCompletesAtOnce) {
   for (const char* text :
        {"program=0-1:16n/p0_s0_w0_p0_s0_w0_y_f0/s0r_w0r_u0_s0r_w0r_u0_y_f0r",
         "program=0-1:16t1i1j1_0-1:16t2ni1j1/p0_s0.1_w0.1_p0_s0.1_w0.1_y_f0.1_m0.1_x0.1_p0_s0.1_w0.1_y/"
@@ -113,20 +113,20 @@ TEST(World, NobodyIsSentNothing) {
     EXPECT_FALSE(Config::parse(wrong).ok()) << wrong;
 }
 
-// Worlds and programs that are unlike most others.
-TEST(World, IsCleanWhereThingsDiffer) {
+// Unusual worlds and programs.
+TEST(World, IsCleanInUnusualPrograms) {
   for (const char* program : {
-           // Cards of two kinds: messages go in pieces that both can take.
+           // NICs of two kinds: the pieces of a message fit both.
            "program=0-1:33_1-0:33/p0_s0.1r_w0.1r_u1_p0_s0.1r_w0.1r_u1_y/p1_s1.0r_w1.0r_u0_p1_s1.0r_w1.0r_u0_y,"
            "max-message=8,uneven",
            "program=0-1:33/p0_s0_w0_y/s0r_w0r_u0_y,max-message=16,uneven,cxi-driver",
            "2ranks,1req-each-way,2iter,bytes=100,max-message=40,uneven,sender-flag,cxi-driver",
-           // A capture without a wait is of no use; its request is freed, and another capture is.
+           // A capture without a wait: its request is freed and another one is captured.
            "program=0-1:8t1_0-1:8t2/m0.1_x0_b_s0_e_f0_x1_b_s1_w1_e_l_y/m0r.1r_x1r_s1r_w1r_u1_y",
-           // Entries for one start of each request, on several queues that have no overflow.
+           // Entries for one start of each request, on several queues without overflow.
            "program=0-1:8t1_0-1:8t2/p0_s0_w0_q1_p1_s1_w1_q0_p0_s0_w0_q1_p1_s1_w1_y_q0_y/"
            "s0r_w0r_u0_q1_s1r_w1r_u1_q0_s0r_w0r_u0_q1_s1r_w1r_u1_y_q0_y,depth=6,no-overflow",
-           // More alike than fit into a table at first.
+           // More equal requests than the match table holds at first.
            "program=0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8/"
            "m0.1.2.3.4.5.6.7.8.9_x0.1.2.3.4.5.6.7.8.9/"
            "m0r.1r.2r.3r.4r.5r.6r.7r.8r.9r_x0r.1r.2r.3r.4r.5r.6r.7r.8r.9r",
@@ -136,8 +136,8 @@ TEST(World, IsCleanWhereThingsDiffer) {
   }
 }
 
-// Sends go on in another stream before the last one has seen them complete.
-TEST(World, IsCleanWhereSendsRoam) {
+// A send moves to another stream before its last stream has seen it complete.
+TEST(World, IsCleanWhenSendsChangeStreams) {
   const std::string program =
       "program=0-1:16t1_1-0:16t2/"
       "q1_p0_s0_w0_q0_s1r_w1r_u1_c0_q2_p0_s0_w0_q0_s1r_w1r_u1_c0_q1_p0_s0_w0_q0_s1r_w1r_u1_c0_y/"
@@ -158,7 +158,8 @@ TEST(World, AResetWorldIsAFreshOne) {
   EXPECT_EQ(world.fingerprint(), fresh.fingerprint());
 }
 
-// Two sends and two receives a rank, sends first, without reservation: five entries always deadlock, six never.
+// Each rank has two sends and two receives, sends first, without reservation: five entries always
+// deadlock, six never.
 TEST(World, FindsThePoolDeadlock) {
   const Scenario scenario = make_halo({.each_way = 2, .sends_first = true});
   for (uint32_t depth = 4; depth < 8; ++depth) {
@@ -182,8 +183,9 @@ TEST(World, AnOverflowSavesThePool) {
   }
 }
 
-// Whoever goes on after the other side was freed is told, wherever the news meets it: nothing waits for ever.
-TEST(World, AnEarlyFreeIsTold) {
+// A start after the other side was freed gets an error, whenever the news arrives. Nothing
+// waits forever.
+TEST(World, AnEarlyFreeIsReported) {
   for (const core::Strategy strategy : core::kStrategies)
     for (const bool sender_first : {true, false})
       for (const bool ready : {true, false}) {
@@ -207,8 +209,9 @@ TEST(World, AnEarlyFreeIsTold) {
       }
 }
 
-// Nobody can say where its stream is but the stream; yet a request that has completed may go on elsewhere, or be freed.
-TEST(World, ACompletedRequestIsFreeToGo) {
+// Only the stream knows its own progress; still a completed request may move to another
+// queue or be freed.
+TEST(World, ACompletedRequestMayMoveOrBeFreed) {
   Scenario scenario(2);
   const auto message = scenario.message(0, 1);
   scenario.rank(0).on(0).pack(message).start({message.send}).wait({message.send}).complete({message.send});
@@ -222,7 +225,7 @@ TEST(World, ACompletedRequestIsFreeToGo) {
   EXPECT_TRUE(report.ok()) << report.oracle << ": " << report.text;
 }
 
-TEST(World, ARefusalThatDoesNotComeIsFound) {
+TEST(World, AMissingRefusalIsFound) {
   Scenario scenario(2);
   const auto message = scenario.message(0, 1);
   scenario.rank(0).start({message.send}).refused().wait({message.send});
@@ -234,8 +237,8 @@ TEST(World, ARefusalThatDoesNotComeIsFound) {
 
 // ---- Matching as steps
 
-// Freed on both sides and matched anew, with the words, counters and keys of those that were before; twice.
-TEST(Matching, GoesOnInOtherRequests) {
+// Requests are freed on both sides and matched again twice. They reuse words, counters and keys.
+TEST(Matching, ReusesResourcesInNewRequests) {
   for (const char* strategy : {"", ",sender-flag"}) {
     const Verdict verdict =
         fuzz_program((std::string("program=0-1:16_1-0:16r/"
@@ -247,13 +250,13 @@ TEST(Matching, GoesOnInOtherRequests) {
   }
 }
 
-// One side may be at its third request while the other looks what its first was matched with.
-TEST(Matching, MayGoOnBeforeTheOtherSideLooks) {
+// One side may be at its third request when the other reads the result of its first match.
+TEST(Matching, MayContinueBeforeTheOtherSideLooks) {
   const Verdict verdict = fuzz_program("program=0-1:8t1/f0_m0_x0_f0_m0_x0/f0r_m0r_x0r_f0r_m0r_x0r");
   EXPECT_TRUE(verdict.ok()) << verdict.report.text;
 }
 
-// Equal tags are matched in order: in orders that differ, the two sides of a message are not each other's.
+// Equal tags match in order. If the orders differ, the messages go to the wrong requests.
 TEST(Matching, PairsInOrder) {
   EXPECT_TRUE(fuzz_program("program=0-1:8_0-1:8/m0.1_x0.1/m0r.1r_x0r.1r").ok());
   const Verdict crossed = fuzz_program("program=0-1:8_0-1:8/m0.1_x0.1/m1r.0r_x0r.1r");
@@ -261,7 +264,7 @@ TEST(Matching, PairsInOrder) {
   EXPECT_STREQ(crossed.report.oracle, "matching");
 }
 
-TEST(Matching, WhoIsNeverMatchedIsExplained) {
+TEST(Matching, AMissingMatchIsExplained) {
   const Verdict verdict = fuzz_program("program=0-1:8/m0_x0_s0_w0_y/y", 10);
   EXPECT_EQ(verdict.report.finding, Finding::kUser);
   EXPECT_NE(verdict.report.text.find("rank 0's program is at: be matched (send of 0 to 1, tag 0)"), std::string::npos)
@@ -269,8 +272,8 @@ TEST(Matching, WhoIsNeverMatchedIsExplained) {
   EXPECT_NE(verdict.report.text.find("rank 1 has ended its program"), std::string::npos) << verdict.report.text;
 }
 
-// Offers are told apart by whose they are: the two first requests of ranks 0 and 1 have equal numbers.
-TEST(Matching, WhatNobodyMatchesIsWithdrawn) {
+// The first requests of ranks 0 and 1 have equal numbers: offers are identified by rank and number.
+TEST(Matching, UnmatchedRequestsAreWithdrawn) {
   const Verdict verdict = fuzz_program(
       "program=0-2:8t1_1-2:8t2_2-0:8t3_0-1:8t4/m0_t0_m0_t0/m3r_m1_x1_s1_w1_y_t3r/m2_m1r_x1r_s1r_w1r_y_t2,scarce");
   EXPECT_TRUE(verdict.ok()) << verdict.report.oracle << ": " << verdict.report.text;
@@ -278,41 +281,43 @@ TEST(Matching, WhatNobodyMatchesIsWithdrawn) {
   EXPECT_EQ(matched.report.finding, Finding::kUser);
 }
 
-// Each side comes and goes as it likes, and may have been matched or not when it goes. Which stays is told, where no
-// start of its own would find out.
-TEST(Matching, IsWithdrawnAsItIsMade) {
-  for (const char* card : {"", ",mail-by-card", ",sender-flag", ",cxi-driver"})
+// Each side withdraws or frees at any time, matched or not. The remaining side learns of it if no
+// start of its own would.
+TEST(Matching, MayBeWithdrawnAtAnyTime) {
+  for (const char* option : {"", ",mail-by-card", ",sender-flag", ",cxi-driver"})
     for (const char* program : {"program=0-1:8t1/m0_t0_y/m0r_y_t0r", "program=0-1:8t1/m0_y/m0r_y_t0r",
                                 "program=0-1:8t1r/m0_t0_y/m0r_y", "program=0-1:8t1r_1-0:8t2/m0.1r_y/m0r.1_t1.0r_y"}) {
-      const Verdict verdict = fuzz_program((std::string(program) + card).c_str(), 1'000);
-      EXPECT_TRUE(verdict.ok()) << program << card << ": " << verdict.report.oracle << ": " << verdict.report.text;
+      const Verdict verdict = fuzz_program((std::string(program) + option).c_str(), 1'000);
+      EXPECT_TRUE(verdict.ok()) << program << option << ": " << verdict.report.oracle << ": " << verdict.report.text;
     }
 }
 
-// The control channel's slots come in pieces, and what is still to come must not fall into their next use.
-TEST(Matching, GoesOverTornSlots) {
+// The slots of the control channel arrive in pieces. A late piece must not land in the
+// slot's next use.
+TEST(Matching, SurvivesTornSlots) {
   const Verdict verdict = fuzz_program("program=1-0:16t4/m0r_x0r_f0r/m0_x0_f0,mail-by-card,torn");
   EXPECT_TRUE(verdict.ok()) << verdict.report.oracle << ": " << verdict.report.text;
 }
 
-// Both sides hear that the message is too long for the receive. Tried again, they come after those that were posted
-// meanwhile.
-TEST(Matching, FailsWhereTheReceiveIsTooShort) {
-  for (const char* card : {"", ",mail-by-card", ",sender-flag", ",cxi-driver"}) {
+// Both sides learn that the message is too long for the receive. A new attempt queues behind
+// later requests.
+TEST(Matching, FailsWhenTheReceiveIsTooShort) {
+  for (const char* option : {"", ",mail-by-card", ",sender-flag", ",cxi-driver"}) {
     const Verdict verdict = fuzz_program((std::string("program=0-1:16t1_0-1:9t1h3/m1_x1-_m0.1_x0_x1-_t1_p0_s0_w0_y/"
                                                       "m1r_x1r-_m0r.1r_x0r_x1r-_t1r_s0r_w0r_u0_y") +
-                                          card)
+                                          option)
                                              .c_str(),
                                          1'000);
-    EXPECT_TRUE(verdict.ok()) << card << ": " << verdict.report.oracle << ": " << verdict.report.text;
+    EXPECT_TRUE(verdict.ok()) << option << ": " << verdict.report.oracle << ": " << verdict.report.text;
   }
-  // The oracle sees what must not be: this receive is long enough.
+  // The oracle rejects an expected failure that cannot happen: this receive is long enough.
   const Result<Config> fits = Config::parse("program=0-1:16t1/m0_x0-/m0r_x0r-");
   EXPECT_EQ(fits.status().code(), Code::kInvalidArgument);
 }
 
-// The way between two cards fails as mail goes over it. Who finds out matches nothing with the other one any more.
-TEST(Matching, EndsWhereTheWayIsCut) {
+// The path between two NICs fails while match cards travel on it. A rank that notices no longer
+// matches with the other.
+TEST(Matching, EndsWhenThePathIsCut) {
   const char* program =
       "program=0-1:16t1_1-0:16t2_0-1:8t3/m0.1r_x0.1r_s0.1r_w0.1r_y_m2_x2_s2_w2_y/"
       "m0r.1_x0r.1_s0r.1_w0r.1_y_m2r_x2r_s2r_w2r_y,mail-by-card,failures,cut-mail";
