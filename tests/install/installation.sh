@@ -1,4 +1,5 @@
-# What the tests of an installation share: to be sourced, with $mpi and $ranks set, in the root of the runfiles.
+# Shared by the tests of an installation. Source it in the root of the runfiles, with $mpi
+# and $ranks set.
 tree=$PWD
 work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/installation.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -10,18 +11,18 @@ fail() {
   exit 1
 }
 
-# stage OPTION...: lays out what was built.
+# stage OPTION...: stages an installation from the build.
 stage() {
   tools/installation/stage --sources . --built . "$@" "$mpi"
 }
 
-# run WHAT PROGRAM [NAME=VALUE...]: it says "verified" and ends with 0.
+# run WHAT PROGRAM [NAME=VALUE...]: runs it and requires the output "verified" and status 0.
 run() {
   local what=$1 program=$2 settings=() said
   shift 2
   for setting in "$@"; do settings+=(--env "$setting"); done
   said=$("$tree/tools/mpirun" --mpi "$mpi" -n "$ranks" ${settings[@]+"${settings[@]}"} "$program") ||
-    fail "$what: $program ended with $?: $said"
-  [[ $said == *verified* ]] || fail "$what: $program said '$said'"
+    fail "$what: $program exits with status $?: $said"
+  [[ $said == *verified* ]] || fail "$what: $program prints '$said', not 'verified'"
   echo "verified: $what"
 }

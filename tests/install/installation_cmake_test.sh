@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# find_package(Lanyard) of an installation builds README's program: in C, C++ and both, with the targets in either order,
-# by a compiler that is the MPI's own wrapper, in Fortran with the module compiled or from its source; and says what is
-# missing where it refuses.
+# find_package(Lanyard) of an installation builds README's program: in C, C++ and both, with the
+# targets in either order, with the MPI's wrapper as compiler, in Fortran with the compiled module
+# or from its source. When it refuses, it names what is missing.
 #
 #   installation_cmake_test.sh openmpi|mpich RANKS
 set -euo pipefail
@@ -15,7 +15,7 @@ cd "$work"
 export CMAKE_PREFIX_PATH=$prefix
 wrapped=("-DMPI_C_COMPILER=mpicc.$mpi" "-DMPI_CXX_COMPILER=mpicxx.$mpi" "-DMPI_Fortran_COMPILER=mpifort.$mpi")
 
-# project FOLDER LANGUAGES SOURCE LIBRARIES [OPTION...]: builds and runs it.
+# project FOLDER LANGUAGES SOURCE LIBRARIES [OPTION...]: builds and runs a project.
 project() {
   local folder=$1 languages=$2 source=$3 libraries=$4
   shift 4
@@ -40,11 +40,11 @@ EOF
 cmake -S "$examples" -B examples -DFORTRAN=ON "${wrapped[@]}" >examples.log 2>&1 &&
   cmake --build examples >>examples.log 2>&1 || { cat examples.log; fail "CMake, the examples"; }
 for program in ring ring_cpp halo; do run "CMake, the examples, $program" "examples/$program"; done
-cp "$examples/example.c" ring.cc  # which is C++ as well
+cp "$examples/example.c" ring.cc  # valid C++ too
 project c C example.c "Lanyard::Lanyard" "${wrapped[@]}"
 project c-after-the-mpi C example.c "MPI::MPI_C Lanyard::Lanyard" "${wrapped[@]}"
 project c++ CXX ring.cc "Lanyard::Lanyard MPI::MPI_CXX" "${wrapped[@]}"
-# The headers' C++ bindings, where the MPI has them, come in because the program's language is C++.
+# A C++ program also gets the C++ bindings of the MPI's headers, if there are any.
 project c++-beside-c "C CXX" ring.cc "Lanyard::Lanyard" "${wrapped[@]}"
 project wrapper-as-compiler C example.c "Lanyard::Lanyard" "-DCMAKE_C_COMPILER=mpicc.$mpi"
 project fortran Fortran halo.f90 "MPI::MPI_Fortran Lanyard::Fortran" "${wrapped[@]}"
@@ -54,7 +54,8 @@ ln -s "$prefix/lib/cmake/Lanyard" elsewhere
 CMAKE_PREFIX_PATH='' project found-by-a-link C example.c "Lanyard::Lanyard" "-DLanyard_DIR=$work/elsewhere" "${wrapped[@]}"
 CMAKE_PREFIX_PATH="$work/a b & c" project strange-letters C example.c "Lanyard::Lanyard" "${wrapped[@]}"
 
-# refused LANGUAGES ARGUMENTS REASON [OPTION...]: it says why, and does not say it where it is asked to be quiet.
+# refused LANGUAGES ARGUMENTS REASON [OPTION...]: find_package fails and prints REASON, but with
+# QUIET prints nothing.
 refused() {
   local languages=$1 arguments=$2 reason=$3
   shift 3
@@ -64,8 +65,8 @@ refused() {
     "find_package(Lanyard $arguments QUIET)" 'message(STATUS "from here on")' 'if(Lanyard_FOUND)' \
     '  message(FATAL_ERROR "found")' 'endif()' "find_package(Lanyard $arguments)" >refused/CMakeLists.txt
   cmake -S refused -B refused/build "$@" >refused.log 2>&1 || fail "find_package(Lanyard $arguments): $(cat refused.log)"
-  sed '/from here on/,$d' refused.log | grep -iq lanyard && fail "QUIET is not: $(cat refused.log)"
-  tr -s ' \n' ' ' <refused.log | grep -qF -- "$reason" || fail "$arguments: not '$reason', but $(cat refused.log)"
+  sed '/from here on/,$d' refused.log | grep -iq lanyard && fail "find_package prints in spite of QUIET: $(cat refused.log)"
+  tr -s ' \n' ' ' <refused.log | grep -qF -- "$reason" || fail "find_package(Lanyard $arguments): expected '$reason', got $(cat refused.log)"
   echo "refused: $reason"
 }
 other=openmpi

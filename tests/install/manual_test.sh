@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The manual's pages are without troff's complaints.
+# man formats each manual page without a warning.
 #
 #   manual_test.sh TAR
 set -euo pipefail

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# An MPI may have functions and types by MPIX_ names itself. With an mpi.h like HPE Cray MPICH's (its manual pages
-# mpix_queue, mpix_create_queue, mpix_enqueue_send, mpix_enqueue_start and so on) programs for Lanyard build and run,
-# and calls of that MPI's reach that MPI, with Lanyard linked or preloaded.
+# An MPI may define MPIX_ names itself. With an mpi.h like HPE Cray MPICH's (its manual pages
+# mpix_queue, mpix_create_queue, mpix_enqueue_send, mpix_enqueue_start and so on) programs
+# for Lanyard build and run. Calls of that MPI's functions reach that MPI, with Lanyard
+# linked or preloaded.
 #
 #   names_test.sh openmpi|mpich RANKS
 set -euo pipefail
@@ -13,7 +14,7 @@ stage --prefix "$prefix" --fortran
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 cd "$work"
 own=$(nm -D --defined-only "$prefix/lib/liblanyard-$mpi.so" "$prefix/lib/lanyard/"*.so | grep MPIX_ || true)
-[[ -z $own ]] || fail "these names are the MPI's: $own"
+[[ -z $own ]] || fail "Lanyard defines names that belong to the MPI: $own"
 
 mkdir mpi
 cat >mpi/mpi.h <<'EOF'
@@ -54,7 +55,7 @@ read -ra flags <<<"$(pkg-config --cflags --libs "lanyard-$mpi")"
 read -ra flags_f <<<"$(pkg-config --cflags --libs "lanyard-$mpi-fortran")"
 part=(./libpart.so "-Wl,-rpath,$work")
 
-# The MPI's calls, in a program that knows nothing of Lanyard.
+# A program without Lanyard that calls the MPI's own functions.
 cat >theirs.c <<'EOF'
 #include <mpi.h>
 #include <stdio.h>
@@ -73,7 +74,7 @@ EOF
 run "the MPI's own calls" ./theirs
 run "the MPI's own calls, Lanyard preloaded" ./theirs "LD_PRELOAD=$prefix/lib/liblanyard-$mpi.so.0"
 
-# Lanyard's calls by MPIX_ names.
+# A program that calls Lanyard by MPIX_ names.
 "${compile[@]}" "$examples/example.c" "${flags[@]}" -o ring
 run "MPIX_ names" ./ring
 "${compile_cxx[@]}" "$examples/example.cc" "${flags[@]}" -o ring_cpp
@@ -91,7 +92,7 @@ EOF
 "${compile[@]}" -I"$prefix/include" -c names.c
 "${compile_cxx[@]}" -I"$prefix/include" -x c++ -c names.c
 
-# Both in one source.
+# Both in one source file.
 cat >both.c <<'EOF'
 #define LANYARD_NO_MPIX_NAMES
 #include <lanyard/lanyard.h>

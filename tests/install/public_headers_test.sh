@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Each public header compiles alone and without a warning, in every language it promises, by every compiler that is
-# there, above each MPI; and so does a program that uses them, whose templates are then compiled too. C++ headers do so
-# without exceptions, too.
+# Each public header compiles alone and without a warning, in every language that it supports, with
+# every installed compiler and each MPI. So does a program that uses the headers and instantiates
+# their templates. C++ headers also compile without exceptions.
 #
 #   public_headers_test.sh PROGRAM.cc HEADER...
 #
-# The MPI's own headers come in by -isystem, so that only ours warn.
+# The MPI's headers come by -isystem, so that only Lanyard's can warn.
 set -uo pipefail
 program=$1
 shift
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-qual -Werror)
 compiled=0 failed=0
 
-# The folders of an MPI's headers, as its compiler's wrapper names them.
+# Prints the folders of an MPI's headers, as its compiler wrapper names them.
 folders() {
   case $1 in
     openmpi) mpicc.openmpi --showme:incdirs ;;
@@ -20,14 +20,14 @@ folders() {
   esac | tr ' ' '\n' | sed -n 's/^-I//p; /^\//p'
 }
 
-# compiles COMPILER LANGUAGE STANDARD FILE OPTION...: FILE by itself above $mpi.
+# compiles COMPILER LANGUAGE STANDARD FILE OPTION...: compiles FILE alone with $mpi.
 compiles() {
   local options=(-x "$2" "-std=$3" "${warnings[@]}" -I "$include" "${@:5}")
   [[ $2 == c ]] || options+=(-Wold-style-cast)
   [[ $1 != g++* ]] || options+=(-Wuseless-cast)
   for folder in $folders; do options+=(-isystem "$folder"); done
   compiled=$((compiled + 1))
-  # Optimised: some warnings are found on the way.
+  # Optimized, because some warnings need that.
   "$1" "${options[@]}" -O1 -c -o /dev/null "$4" ||
     { echo "FAILED: $1 $mpi $3 ${4##*/} ${*:5}"; failed=$((failed + 1)); }
 }
@@ -37,7 +37,7 @@ trap 'rm -rf "$scratch"' EXIT
 include=$(cd "$(dirname "$1")/.." && pwd)
 for header in "$@"; do
   name=lanyard/${header##*/}
-  # Twice, as a program may.
+  # Included twice, as in a program.
   printf '#include <%s>\n#include <%s>\nint nothing_else;\n' "$name" "$name" >"$scratch/${header##*/}.cc"
 done
 for mpi in openmpi mpich; do
