@@ -1,4 +1,5 @@
-// Persistent collectives on streams: how they are made, matched and started, beside others too, and what is refused.
+// Persistent collectives on streams: making, matching and starting them, also beside
+// others, and refusals.
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -12,7 +13,7 @@ namespace {
 struct CollectiveCalls : Misuse {};
 
 #if MPI_VERSION >= 4
-// All forms of a call count alike.
+// All forms of a call count alike when collectives are numbered.
 TEST_F(CollectiveCalls, CountTheSameByEveryForm) {
   int data = -1, own = rank(), sum = -1;
   Collective broadcast, reduce;
@@ -48,8 +49,8 @@ TEST_F(CollectiveCalls, AreAnExchangeOrSingleRequestsOnDemand) {
     const bool is_merged = facts["lanyard_exchange"] != "none";
     const bool cannot = facts.count("lanyard_exchange_why") == 1;
     EXPECT_EQ(is_merged, merged && ranks() > 1 && !cannot);
-    // Merged, with its two sets, a write a process, and a flag where senders raise those, and one done word; else a
-    // clear-to-send and two done words more.
+    // As an exchange with two sets: a write per process, with sender flags a flag per process, and
+    // one done word. Otherwise also a clear-to-send and two done words more.
     const bool flags = facts["lanyard_strategy"] == "sender-flag";
     if (ranks() > 1) {
       EXPECT_EQ(facts["lanyard_entries"],
@@ -61,7 +62,7 @@ TEST_F(CollectiveCalls, AreAnExchangeOrSingleRequestsOnDemand) {
   }
 }
 
-// Also beside other requests in one call. Each start takes the other of an allreduce's two sets.
+// Also with other requests in one call. The starts of an allreduce use its two sets in turn.
 TEST_F(CollectiveCalls, ChangeTheCallAndTheQueue) {
   Stream another_stream;
   Queue another(another_stream);
@@ -86,7 +87,7 @@ TEST_F(CollectiveCalls, ChangeTheCallAndTheQueue) {
   }
 }
 
-TEST_F(CollectiveCalls, AreTheMpisOwnAsLongAsTheyAreNotMatched) {
+TEST_F(CollectiveCalls, BelongToTheMpiUntilTheyAreMatched) {
   int own = rank() + 1, sum = 0;
   Collective reduce(MPIX_Allreduce_init, &own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   EXPECT_TRUE(ok(MPI_Start(reduce.address())));
@@ -105,19 +106,19 @@ void first_of_both(void* in, void* inout, int* count, MPI_Datatype*) {
   std::memcpy(inout, in, static_cast<size_t>(*count) * sizeof(int));
 }
 
-TEST_F(CollectiveCalls, WhatIsNotMpisOwnIsRefusedWhenMatched) {
+TEST_F(CollectiveCalls, UserOperationsAndTypesAreRefusedWhenMatched) {
   int own = 1, sum = 0;
   MPI_Op operation = MPI_OP_NULL;
   MPI_Op_create(first_of_both, 0, &operation);
   Collective user(MPIX_Allreduce_init, &own, &sum, 1, MPI_INT, operation, MPI_COMM_WORLD);
   refused([&] { return MPIX_Match(user.address(), MPI_STATUS_IGNORE); }, MPI_ERR_OP, {"not one of MPI's own"});
-  EXPECT_TRUE(ok(MPI_Start(user.address()))) << "the MPI can do it";
+  EXPECT_TRUE(ok(MPI_Start(user.address()))) << "the MPI must still be able to start it";
   EXPECT_TRUE(ok(MPI_Wait(user.address(), MPI_STATUS_IGNORE)));
   user.free();
   MPI_Op_free(&operation);
 }
 
-// Some of MPI's own, which not every MPI can reduce either.
+// Predefined datatypes that streams cannot reduce. Not every MPI can reduce them either.
 TEST_F(CollectiveCalls, DatatypesThatStreamsDoNotReduceAreRefusedByName) {
   double own[4] = {}, result[4] = {};
   for (const auto& [datatype, name] : {std::pair{MPI_REAL16, "MPI_REAL16"}, {MPI_COMPLEX32, "MPI_COMPLEX32"}}) {
@@ -128,10 +129,10 @@ TEST_F(CollectiveCalls, DatatypesThatStreamsDoNotReduceAreRefusedByName) {
   }
 }
 
-// All but the last process, and that one.
-TEST_F(CollectiveCalls, ThoseOfAnInterCommunicatorAreTheMpisAlone) {
+// The groups: all processes but the last, and the last.
+TEST_F(CollectiveCalls, OnInterCommunicatorsBelongToTheMpi) {
   if (ranks() == 1)
-    GTEST_SKIP() << "there is no other group";
+    GTEST_SKIP() << "needs two ranks";
   const bool is_last = rank() == ranks() - 1;
   MPI_Comm half = MPI_COMM_NULL, inter = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, is_last ? 1 : 0, rank(), &half);
@@ -152,7 +153,7 @@ TEST_F(CollectiveCalls, ThoseOfAnInterCommunicatorAreTheMpisAlone) {
   MPI_Comm_free(&half);
 }
 
-TEST_F(CollectiveCalls, WithoutATopologyNobodyHasNeighbours) {
+TEST_F(CollectiveCalls, WithoutATopologyThereAreNoNeighbours) {
   int out[1] = {1}, in[1] = {2};
   const int counts[1] = {1}, displacements[1] = {0};
   const MPI_Aint bytes[1] = {0};
@@ -168,10 +169,10 @@ TEST_F(CollectiveCalls, WithoutATopologyNobodyHasNeighbours) {
   EXPECT_EQ(request, MPI_REQUEST_NULL);
 }
 
-// Where the root has more to say than the others make room for, no message of it is matched.
-TEST_F(CollectiveCalls, AMatchThatFailsLeavesNothingBehind) {
+// The root sends more than the others have room for: none of its messages matches.
+TEST_F(CollectiveCalls, AFailedMatchLeaksNothing) {
   if (ranks() == 1)
-    GTEST_SKIP() << "a broadcast to nobody fits";
+    GTEST_SKIP() << "needs two ranks";
   constexpr int kCount = 33;
   std::vector<int> data(kCount);
   {
@@ -190,7 +191,7 @@ TEST_F(CollectiveCalls, AMatchThatFailsLeavesNothingBehind) {
   barrier.run(queue);
 }
 
-TEST_F(CollectiveCalls, StartsAndWaitsTakeTurnsAsOfAllRequests) {
+TEST_F(CollectiveCalls, StartsAndWaitsAlternateLikeThoseOfAllRequests) {
   Collective barrier(MPIX_Barrier_init, MPI_COMM_WORLD);
   refused([&] { return MPIX_Enqueue_start(queue, barrier.address()); }, MPI_ERR_REQUEST, {"not matched"});
   barrier.match();

@@ -1,4 +1,4 @@
-// Persistent collectives on streams: results of every one of them, on as many processes as the test is run with.
+// Persistent collectives on streams: the results of each, with any number of processes.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -36,10 +36,10 @@ struct Collectives : Misuse {
 constexpr int kRounds = 5;
 constexpr int kCount = 33;
 
-TEST_F(Collectives, NobodyPassesABarrierBeforeAllHaveCome) {
+TEST_F(Collectives, NoRankPassesABarrierBeforeAllHaveEntered) {
   Collective barrier(MPIX_Barrier_init, MPI_COMM_WORLD);
   barrier.match();
-  // How far each process is, in memory that all of them see.
+  // Each process's progress, in shared memory.
   MPI_Win window = MPI_WIN_NULL;
   int* own = nullptr;
   ASSERT_TRUE(ok(MPI_Win_allocate_shared(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &own, &window)));
@@ -52,7 +52,7 @@ TEST_F(Collectives, NobodyPassesABarrierBeforeAllHaveCome) {
     all.push_back(theirs);
   }
   *own = 0;
-  step("all have begun");
+  step("after all have begun");
   for (int round = 1; round <= kRounds; ++round) {
     if (rank() == round % ranks())
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -124,7 +124,7 @@ TEST_F(Collectives, AllgathervTakesUnevenBlocks) {
 
 // ---- Allreduce
 
-// What MPI's own collective gives for integers, bit by bit; all operations that both define.
+// Compares with MPI's own collective bit by bit, for integers and all operations that both define.
 template <typename T>
 void compare_with_mpi(MPIX_Queue queue, MPI_Datatype datatype, std::initializer_list<MPI_Op> operations) {
   for (const MPI_Op op : operations) {
@@ -151,7 +151,8 @@ void compare_with_mpi(MPIX_Queue queue, MPI_Datatype datatype, std::initializer_
 TEST_F(Collectives, IntegersAreReducedAsByMpi) {
   const auto all = {MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR};
   compare_with_mpi<int>(queue, MPI_INT, all);
-  // (Open MPI 4.1 adds bytes with saturation where the processor can, and MPICH 4.0 compares them with their sign.)
+  // Only these for bytes: Open MPI 4.1 may add them with saturation, and MPICH 4.0 compares
+  // them as signed.
   compare_with_mpi<unsigned char>(queue, MPI_UNSIGNED_CHAR, {MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR, MPI_BXOR});
   compare_with_mpi<short>(queue, MPI_SHORT, {MPI_SUM, MPI_MAX});
   compare_with_mpi<long>(queue, MPI_LONG, {MPI_SUM, MPI_MIN});
@@ -200,13 +201,13 @@ TEST_F(Collectives, ComplexNumbersAndPairsAreReduced) {
     expected *= std::complex<double>(1, of);
   EXPECT_EQ(product, expected);
   EXPECT_EQ(largest.value, (ranks() - 1) / 2);
-  EXPECT_EQ(largest.index, (ranks() - 1) / 2 * 2) << "of equal values the lower index";
+  EXPECT_EQ(largest.index, (ranks() - 1) / 2 * 2) << "expected the lower index of equal values";
   EXPECT_EQ(smallest.value, 0);
   EXPECT_EQ(smallest.index, 0);
 }
 
-// The types of MPI_Type_create_f90_real and its like are predefined ones of these sizes.
-TEST_F(Collectives, ReduceWhatFortranSelectsByPrecision) {
+// MPI_Type_create_f90_real and its like return predefined types of these sizes.
+TEST_F(Collectives, ReduceTypesThatFortranSelectsByPrecision) {
   const auto sums = [&]<typename T>(T, const char* name, auto create, auto... arguments) {
     MPI_Datatype datatype = MPI_DATATYPE_NULL;
     if (create(arguments..., &datatype) != MPI_SUCCESS)
@@ -236,8 +237,8 @@ TEST_F(Collectives, NothingIsReducedToNothing) {
 
 // ---- Neighbours
 
-// On a grid that is a ring of all processes in one dimension, and closed upon itself in the other.
-TEST_F(Collectives, MessagesGoAlongTheDimensionsOfAGrid) {
+// On a grid: a ring of all processes in one dimension, one process and periodic in the other.
+TEST_F(Collectives, MessagesFollowTheDimensionsOfAGrid) {
   MPI_Comm grid = MPI_COMM_NULL;
   const int sizes[] = {ranks(), 1}, periodic[] = {1, 1};
   ASSERT_TRUE(ok(MPI_Cart_create(MPI_COMM_WORLD, 2, sizes, periodic, 0, &grid)));
@@ -248,7 +249,7 @@ TEST_F(Collectives, MessagesGoAlongTheDimensionsOfAGrid) {
     for (int i = 0; i < 4; ++i)
       out[i] = value(rank(), i, round);
     exchange.run(queue);
-    EXPECT_EQ(in[0], value(lower(), 1, round)) << "what the lower one sent upwards";
+    EXPECT_EQ(in[0], value(lower(), 1, round)) << "expected the message that the lower neighbour sent upwards";
     EXPECT_EQ(in[1], value(higher(), 0, round));
     EXPECT_EQ(in[2], value(rank(), 3, round));
     EXPECT_EQ(in[3], value(rank(), 2, round));
@@ -268,7 +269,7 @@ TEST_F(Collectives, AnOpenGridHasNoNeighboursAtItsEnds) {
   EXPECT_EQ(in[1], rank() == ranks() - 1 ? -1 : value(rank() + 1, 0, 0));
 }
 
-// Every process sends to rank 0 twice, and to nobody else; with columns of a matrix.
+// Every process sends columns of a matrix to rank 0, twice.
 TEST_F(Collectives, AGraphMayHaveSeveralEdgesBetweenTwo) {
   MPI_Comm graph = MPI_COMM_NULL;
   std::vector<int> sources;
@@ -292,7 +293,7 @@ TEST_F(Collectives, AGraphMayHaveSeveralEdgesBetweenTwo) {
     to.push_back(static_cast<MPI_Aint>(i * kRows * sizeof(int)));
   const std::vector<MPI_Datatype> columns{column, column};
   std::vector<MPI_Datatype> ints(sources.size(), MPI_INT);
-  // Open MPI takes no null arrays, even where they have no elements.
+  // Open MPI refuses null arrays even if they have no elements.
   to.reserve(1);
   rows.reserve(1);
   ints.reserve(1);
@@ -309,7 +310,7 @@ TEST_F(Collectives, AGraphMayHaveSeveralEdgesBetweenTwo) {
                 100 * sources[edge] + row * kColumns + (edge % 2 == 0 ? 0 : 2));
 }
 
-// From MPI_BOTTOM displacements are addresses, of the one buffer and of the other.
+// With MPI_BOTTOM, displacements are addresses of both buffers.
 TEST_F(Collectives, BlocksMayLieAtAddresses) {
   const MPI_Comm ring = row(true);
   int first = value(rank(), 0, 0), from_higher = -1;
@@ -328,8 +329,8 @@ TEST_F(Collectives, BlocksMayLieAtAddresses) {
   EXPECT_EQ(from_higher, value(higher(), 0, 0));
 }
 
-// A match needs none of the arrays and communicators that the call was given.
-TEST_F(Collectives, OutliveWhatTheyWereMadeOf) {
+// A match must not use the arrays and communicators that the initialization call got.
+TEST_F(Collectives, OutliveTheirArguments) {
   const MPI_Comm ring = row(true);
   int out[] = {value(rank(), 0, 0), value(rank(), 1, 0)}, in[] = {-1, -1}, blocks_in[] = {-1, -1};
   std::vector<int> counts(2, 1), displacements{0, 1};

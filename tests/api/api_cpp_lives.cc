@@ -1,4 +1,5 @@
-// The lives of lanyard.hpp's objects: moved, destroyed in any order, with work outstanding, and after MPI_Finalize.
+// Lifetimes of lanyard.hpp's objects: moved, destroyed in any order, with work in flight, and
+// after MPI_Finalize.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -22,13 +23,14 @@ static_assert(is_moved_only<HostStream> && is_moved_only<Queue> && is_moved_only
               is_moved_only<DeviceRequests>);
 
 struct Lives : Cpp {
-  // The partner comes so much later.
-  static void dawdle() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
-  // For what must be known without a wait for the queue.
+  // Makes one partner late.
+  static void sleep_a_while() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
+  // Matches and starts the pair. One partner starts late, so that the messages are in
+  // flight afterwards.
   static void start(Queue& on, Pair& pair) {
     match_all({pair.receive, pair.send});
     if (rank() % 2 == 0)
-      dawdle();
+      sleep_a_while();
     on.start_all({pair.receive, pair.send});
   }
 };
@@ -49,11 +51,11 @@ void move_about(T first, T second, Handle handle, decltype(handle(first)) null) 
   T third = std::move(first);
   EXPECT_EQ(handle(third), two);
   EXPECT_EQ(handle(first), null);
-  T fourth = std::move(first);  // empty, as what it was made from
+  T fourth = std::move(first);  // a moved-from object is empty
   EXPECT_EQ(handle(fourth), null);
-  first = std::move(second);  // what was moved from may be assigned to
+  first = std::move(second);  // a moved-from object may be assigned to
   EXPECT_EQ(handle(first), one);
-  first = std::move(third);  // frees what it had
+  first = std::move(third);  // frees the old object
   EXPECT_EQ(handle(first), two);
 }
 
@@ -66,7 +68,7 @@ TEST_F(Lives, OfQueues) {
   HostStream one, two;
   move_about(
       Queue(one), Queue(two), [](Queue& q) { return q.handle(); }, MPIX_QUEUE_NULL);
-  Queue again(one), and_again(two);  // the streams are free for it
+  Queue again(one), and_again(two);  // the streams have no queue now
 }
 
 TEST_F(Lives, OfRequests) {
@@ -87,7 +89,7 @@ TEST_F(Lives, OfSets) {
   move_about(
       DeviceRequests(queue, {pair.receive}), DeviceRequests(queue, {pair.send}),
       [](DeviceRequests& s) { return s.get(); }, nullptr);
-  MPI_Barrier(MPI_COMM_WORLD);  // no set is made of a request whose peer was freed
+  MPI_Barrier(MPI_COMM_WORLD);  // a set cannot be made of a request whose peer was freed
 }
 
 TEST_F(Lives, MovedWhileEnqueued) {
@@ -99,25 +101,25 @@ TEST_F(Lives, MovedWhileEnqueued) {
   receive = std::move(pair.receive);
   elsewhere.wait_all({receive, pair.send});
   queue = std::move(elsewhere);
-  receive = Request();  // waits
+  receive = Request();  // the destructor waits
   EXPECT_TRUE(pair.has_arrived());
 }
 
-// ---- Ends
+// ---- Destruction
 
-// What the error handler hears, which is where destructors tell what they are refused.
-class Heard {
+// Counts calls of the error handler, which gets the errors of destructors.
+class ErrorCount {
  public:
-  Heard() {
+  ErrorCount() {
     count() = 0;
     MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
     MPI_Comm_create_errhandler(hear, &handler);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
     MPI_Errhandler_free(&handler);
   }
-  ~Heard() { MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); }
-  Heard(const Heard&) = delete;
-  Heard& operator=(const Heard&) = delete;
+  ~ErrorCount() { MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); }
+  ErrorCount(const ErrorCount&) = delete;
+  ErrorCount& operator=(const ErrorCount&) = delete;
   int errors() const { return count(); }
 
  private:
@@ -128,11 +130,11 @@ class Heard {
   }
 };
 
-// In whatever order a stream, its queue and a pair that is under way are destroyed, nothing is under way after the
-// first of them, and all are freed.
+// A stream, its queue and a pair in flight are destroyed in every order. The first destructor waits
+// for the messages, and everything is freed.
 TEST_F(Lives, EndInAnyOrder) {
   const auto before = held(queue);
-  const Heard heard;
+  const ErrorCount heard;
   std::array order{0, 1, 2};
   do {
     auto own_stream = std::make_unique<HostStream>();
@@ -159,7 +161,7 @@ TEST_F(Lives, EndInAnyOrder) {
 
 TEST_F(Lives, AStartWithoutAWaitEndsWithItsRequest) {
   const auto before = held(queue);
-  const Heard heard;
+  const ErrorCount heard;
   {
     HostStream own_stream;
     Queue own_queue(own_stream);
@@ -168,16 +170,16 @@ TEST_F(Lives, AStartWithoutAWaitEndsWithItsRequest) {
     pair.receive = Request();
     EXPECT_TRUE(pair.has_arrived());
     pair.send = Request();
-    own_queue.free();  // is not refused
+    own_queue.free();  // must succeed
   }
   EXPECT_EQ(held(queue), before);
   EXPECT_EQ(heard.errors(), 0);
 }
 
-// The one order that is a mistake: the queue waits for the transfer, but cannot be freed; it stays, and what is its
-// goes on working.
+// The only wrong order: the queue's destructor waits for the message but cannot free the queue. The
+// queue stays and its requests still work.
 TEST_F(Lives, AQueueBeforeARequestWhoseStartHasNoWait) {
-  const Heard heard;
+  const ErrorCount heard;
   HostStream own_stream;
   Pair pair(1);
   {
@@ -209,7 +211,7 @@ TEST_F(Lives, BeyondMpiFinalize) {
 }
 
 bool ends_well() {
-  if (late == nullptr)  // not in this run
+  if (late == nullptr)  // this run has not made it
     return true;
   std::error_code code;
   late->queue.synchronize(code);

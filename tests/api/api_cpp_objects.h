@@ -1,4 +1,5 @@
-// What the tests of lanyard.hpp have in common: a stream with its queue, and pairs of requests with a partner.
+// Shared by the tests of lanyard.hpp: a stream with its queue, and pairs of requests
+// with the partner.
 #ifndef LANYARD_TESTS_API_CPP_OBJECTS_H_
 #define LANYARD_TESTS_API_CPP_OBJECTS_H_
 
@@ -35,7 +36,7 @@ struct Pair {
     receive = Request();
     send = Request();
   }
-  // Whether what the partner sent is there.
+  // Whether the receive holds the partner's message.
   bool has_arrived(int seed = 0) const {
     std::vector<int> expected(in.size());
     std::iota(expected.begin(), expected.end(), seed + 1000000 * partner());
@@ -43,14 +44,14 @@ struct Pair {
   }
 };
 
-// Whether `call`, given how to tell of errors, fails with this class and with all these facts in its text: by a code
-// and by an exception.
+// Whether `call` fails with this class and with all `facts` in its text. `call` takes an OnError;
+// it is made twice, with an error code and with an exception.
 template <typename Call>
 ::testing::AssertionResult fails(Call call, int expected_class, std::initializer_list<std::string> facts = {}) {
   std::error_code code;
   call(OnError(code));
   if (error_class(code) != expected_class)
-    return ::testing::AssertionFailure() << "class " << error_class(code) << " instead of " << expected_class << ": "
+    return ::testing::AssertionFailure() << "class " << error_class(code) << ", expected " << expected_class << ": "
                                          << code.message();
   for (const std::string& fact : facts)
     if (code.message().find(fact) == std::string::npos)
@@ -58,12 +59,12 @@ template <typename Call>
   try {
     call(OnError());
   } catch (const Error& error) {
-    // Not the same code: MPICH makes one for each error.
+    // The codes may differ: MPICH makes a new code for each error.
     if (error.error_class() != expected_class || error.what() != error.code().message())
-      return ::testing::AssertionFailure() << "thrown: class " << error.error_class() << ": " << error.what();
+      return ::testing::AssertionFailure() << "wrong exception: class " << error.error_class() << ": " << error.what();
     return ::testing::AssertionSuccess();
   }
-  return ::testing::AssertionFailure() << "nothing was thrown";
+  return ::testing::AssertionFailure() << "the call throws nothing";
 }
 
 inline std::map<std::string, std::string> figures(const Queue& queue, std::initializer_list<const char*> names) {
@@ -72,25 +73,26 @@ inline std::map<std::string, std::string> figures(const Queue& queue, std::initi
     some[name] = all.at(name);
   return some;
 }
-// What a refused call must not change: what this queue was given, and what the process holds of its card.
+// Figures that a refused call must not change: the queue's operations, and the process's
+// NIC resources.
 inline auto enqueued(const Queue& queue) {
   return figures(queue, {"starts", "waits", "triggers", "counters", "regions"});
 }
-// What is as before when all that was made since has gone.
+// NIC resources of the process. They return to the old values when all later objects are freed.
 inline auto held(const Queue& queue) { return figures(queue, {"counters", "regions"}); }
 
 struct Cpp : ::testing::Test {
   HostStream stream;
   Queue queue{stream};
 
-  // As fails(), and nothing has changed.
+  // Like fails(), and expects that the figures of enqueued() have not changed.
   template <typename Call>
   void refused(Call call, int expected_class, std::initializer_list<std::string> facts = {}) {
     const auto before = enqueued(queue);
     EXPECT_TRUE(fails(call, expected_class, facts));
     EXPECT_EQ(enqueued(queue), before);
   }
-  // Whatever went before, an exchange works.
+  // Expects that messages still work after the test.
   void TearDown() override {
     Pair pair(99, 7);
     match_all({pair.receive, pair.send});

@@ -1,4 +1,4 @@
-// lanyard.hpp: what its calls do, and how they tell of errors.
+// lanyard.hpp: what its calls do, and how they report errors.
 #include <climits>
 #include <complex>
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Calls : Cpp {};
 
 // ---- Buffers
 
-TEST(Buffers, AreWhatTheyWereMadeOf) {
+TEST(Buffers, HaveTheirSourcesAddressAndCount) {
   std::vector<double> vector(5);
   const std::array<float, 3> array{};
   char text[7] = "";
@@ -44,7 +44,7 @@ TEST(Buffers, CountToAsManyAsMpiCan) {
   EXPECT_EQ(Buffer(&element, -3).count(), -1);
 }
 
-// A receive does not write into what is const, and nothing is borrowed from what is about to go.
+// A receive cannot write a const buffer, and a buffer cannot be made of a temporary.
 static_assert(std::is_constructible_v<ConstBuffer, const std::vector<int>&>);
 static_assert(!std::is_constructible_v<ConstBuffer, int*>);
 static_assert(!std::is_constructible_v<ConstBuffer, std::list<int>&>);
@@ -97,7 +97,7 @@ TEST_F(Calls, EveryKindOfSend) {
       queue.start(receive);
       stream.launch([&out, step] { out = 10 * step + rank(); });
       stream.synchronize();
-      MPI_Barrier(MPI_COMM_WORLD);  // the receives were started: ready sends may go
+      MPI_Barrier(MPI_COMM_WORLD);  // all receives have started: ready sends may start
       queue.start(send);
       queue.wait(send);
       queue.wait(receive);
@@ -204,7 +204,7 @@ TEST_F(Calls, AStreamOwnsItsKernelsUntilTheyHaveRun) {
   EXPECT_TRUE(watched.expired());
 }
 
-TEST_F(Calls, AKernelThatIsRefusedIsDestroyed) {
+TEST_F(Calls, ARefusedKernelIsDestroyed) {
   HostStream other;
   HostStream moved = std::move(other);
   auto owned = std::make_shared<int>(1);
@@ -227,10 +227,10 @@ TEST_F(Calls, RefusedOnes) {
   refused([&](OnError e) { queue.wait_all({matched.send}, e); }, MPI_ERR_REQUEST);
   refused([&](OnError e) { queue.start_all({matched.receive, pair.send}, e); }, MPI_ERR_REQUEST, {"request 1"});
   refused([&](OnError e) { Queue second(stream, e); }, MPIX_ERR_BUSY, {"queue already"});
-  // A start that was refused is none to wait for: the pair goes without a word, and so does what was matched.
+  // A refused start needs no wait: the pair and the matched requests are freed without an error.
 }
 
-TEST_F(Calls, WhatIsUnderWayIsNotFreed) {
+TEST_F(Calls, ARequestInFlightIsNotFreed) {
   Pair pair(1);
   match_all({pair.receive, pair.send});
   queue.start_all({pair.receive, pair.send});
@@ -264,14 +264,14 @@ TEST_F(Calls, EmptyObjects) {
   refused([&](OnError e) { EXPECT_EQ(Queue(gone, e).handle(), MPIX_QUEUE_NULL); }, MPI_ERR_ARG, {"stream"});
 }
 
-// A pointer to something that nobody has defined, as cudaStream_t is to a program without CUDA's headers.
-TEST_F(Calls, StreamsOfGpusThatAreNotThere) {
+// A pointer to an incomplete type, like cudaStream_t without CUDA's headers.
+TEST_F(Calls, StreamsOfMissingGpus) {
   struct unknown* none = nullptr;
   refused([&](OnError e) { (void)Queue::cuda(none, e); }, MPI_ERR_UNSUPPORTED_OPERATION);
   refused([&](OnError e) { (void)Queue::hip(none, e); }, MPI_ERR_UNSUPPORTED_OPERATION);
 }
 
-TEST_F(Calls, ACodeIsClearedWhereAllIsWell) {
+TEST_F(Calls, ACodeIsClearedOnSuccess) {
   Request none;
   std::error_code code;
   queue.start(none, code);

@@ -1,5 +1,6 @@
-// Datatypes with gaps: by hand, on either side, at addresses, in messages of other lengths; when the stream packs and
-// unpacks, and what is refused meanwhile; and nested ones that nobody wrote, against MPI_Pack and MPI_Unpack.
+// Datatypes with gaps: on either side, at absolute addresses, with messages of other lengths; when
+// the stream packs and unpacks, and which calls are refused meanwhile. Random nested datatypes are
+// compared with MPI_Pack and MPI_Unpack.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -67,7 +68,8 @@ TEST_F(Gaps, OnTheReceiversSideStayAsTheyWere) {
     EXPECT_EQ(in[i], i % 3 == 0 && i < 30 ? 100 + static_cast<int>(i) / 3 : -1) << i;
 }
 
-// Rows of an array are one run of memory, wherever they begin: nothing is packed for them, and with kernels too.
+// Rows of an array are contiguous wherever they begin: nothing is packed, and kernels
+// may start them.
 TEST_F(Gaps, RowsHaveNone) {
   const std::array<int, 2> sizes{4, 8}, parts{2, 8}, starts{1, 0};
   const Type rows([&](MPI_Datatype* type) {
@@ -107,8 +109,8 @@ TEST_F(Gaps, FromMpiBottom) {
   EXPECT_EQ(in, expected);
 }
 
-// Five ints come for a receive of ten, in the receive's own counts.
-TEST_F(Gaps, ShorterMessagesEndWhereTheyEnd) {
+// Five ints arrive at a receive of ten.
+TEST_F(Gaps, ShorterMessagesLeaveTheRest) {
   const Type pair([](MPI_Datatype* type) { MPI_Type_vector(2, 1, 2, MPI_INT, type); });
   requests.receive(in.data(), 5, partner(), kTag, MPI_COMM_WORLD, pair);
   requests.send(out.data(), 5, partner(), kTag, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
@@ -139,7 +141,7 @@ TEST_F(Gaps, HaveRoomForTheirBytesOnly) {
   EXPECT_EQ(in[0], -1);
 }
 
-TEST_F(Gaps, OfNothingAndOfNobody) {
+TEST_F(Gaps, OfNoBytesAndOfProcNull) {
   requests.receive(in.data(), 0, partner(), kTag, MPI_COMM_WORLD, thirds);
   requests.send(out.data(), 0, partner(), kTag, MPI_COMM_WORLD, Mode::kSend, thirds);
   requests.receive(in.data(), 1, MPI_PROC_NULL, kTag, MPI_COMM_WORLD, thirds);
@@ -149,7 +151,7 @@ TEST_F(Gaps, OfNothingAndOfNobody) {
 }
 
 #if MPI_VERSION >= 4
-// Requests and datatypes that were made with large counts.
+// Requests and datatypes made with large counts.
 TEST_F(Gaps, ByLargeCounts) {
   const std::array<MPI_Count, 2> lengths{1, 2}, bytes{64, 8}, sizes{4, 8}, parts{4, 2}, starts{0, 3};
   const std::array<MPI_Datatype, 2> ints{MPI_INT, MPI_INT};
@@ -182,25 +184,25 @@ TEST_F(Gaps, ByLargeCounts) {
 }
 #endif
 
-// ---- Lives
+// ---- Lifetimes
 
 struct DatatypeLives : Gaps {
-  // Until the call is refused with this fact; what else it says is for a moment only.
+  // Calls until the call is refused with `fact` in its text. Other refusals may come first.
   template <typename Call>
-  static ::testing::AssertionResult comes_to_say(Call call, const std::string& fact) {
+  static ::testing::AssertionResult eventually_reports(Call call, const std::string& fact) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (std::chrono::steady_clock::now() < deadline) {
       const int code = call();
       if (code == MPI_SUCCESS)
-        return ::testing::AssertionFailure() << "no error";
+        return ::testing::AssertionFailure() << "the call returned MPI_SUCCESS";
       if (error_text(code).find(fact) != std::string::npos)
         return ::testing::AssertionSuccess();
     }
-    return ::testing::AssertionFailure() << "it never says " << fact;
+    return ::testing::AssertionFailure() << "the call never reports " << fact;
   }
 };
 
-// The message has come, and the stream has still to unpack it.
+// The message has arrived, but the stream has not unpacked it.
 TEST_F(DatatypeLives, AReceiveIsNotFreedBeforeItIsUnpacked) {
   requests.send(out.data(), 10, rank(), kTag, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
   requests.receive(in.data(), 1, rank(), kTag, MPI_COMM_WORLD, thirds);
@@ -208,7 +210,7 @@ TEST_F(DatatypeLives, AReceiveIsNotFreedBeforeItIsUnpacked) {
   requests.start(queue);
   Gate gate(stream);
   requests.wait(queue);
-  EXPECT_TRUE(comes_to_say([&] { return MPI_Request_free(requests.at(1)); }, "unpacks"));
+  EXPECT_TRUE(eventually_reports([&] { return MPI_Request_free(requests.at(1)); }, "unpacks"));
   Stream another_stream;
   Queue another(another_stream);
   EXPECT_TRUE(fails(MPIX_Enqueue_start(another, requests.at(1)), MPI_ERR_REQUEST, {"another queue"}));
@@ -216,12 +218,12 @@ TEST_F(DatatypeLives, AReceiveIsNotFreedBeforeItIsUnpacked) {
   gate.open();
   queue.wait();
   EXPECT_EQ(in[27], 109);
-  // Now it may be started there.
+  // Now another queue may start it.
   requests.run(another);
 }
 
-// Packed is what the buffer holds when the stream comes to the start.
-TEST_F(DatatypeLives, IsPackedWhenTheStreamComesToIt) {
+// A send packs the buffer's content when the stream reaches the start.
+TEST_F(DatatypeLives, IsPackedInStreamOrder) {
   requests.send(out.data(), 1, rank(), kTag, MPI_COMM_WORLD, Mode::kSend, thirds);
   requests.receive(in.data(), 10, rank(), kTag, MPI_COMM_WORLD, MPI_INT);
   requests.match();
@@ -239,7 +241,7 @@ TEST_F(DatatypeLives, IsPackedWhenTheStreamComesToIt) {
   EXPECT_EQ(in[9], 6);
 }
 
-// A refused call packs nothing: the packed memory is still being sent.
+// A refused call must not pack: the packed memory is still being sent.
 TEST_F(DatatypeLives, ARefusedStartPacksNothing) {
   requests.send(out.data(), 1, rank(), kTag, MPI_COMM_WORLD, Mode::kSend, thirds);
   requests.receive(in.data(), 10, rank(), kTag, MPI_COMM_WORLD, MPI_INT);
@@ -282,7 +284,7 @@ TEST_F(DatatypeLives, KernelsCannotStartThem) {
   EXPECT_EQ(in[9], 127);
 }
 
-// ---- Nested ones that nobody wrote
+// ---- Random nested datatypes
 
 struct Extents {
   MPI_Aint lower = 0, extent = 0, true_lower = 0, true_extent = 0;
@@ -292,12 +294,12 @@ struct Extents {
   }
 };
 
-// Makes datatypes whose blocks never overlap, so that receives may use them.
+// Makes random datatypes whose blocks never overlap, so that receives may use them.
 class TypeMaker {
  public:
   explicit TypeMaker(uint32_t seed) : random_(seed) {}
 
-  // Committed.
+  // Returns a committed datatype.
   MPI_Datatype make() {
     MPI_Datatype type = nested(number(1, 4));
     MPI_Type_commit(&type);
@@ -344,7 +346,7 @@ class TypeMaker {
     return spaced(made);
   }
 
-  // So that what is made of several of them does not overlap.
+  // Returns the datatype with an extent so large that several elements do not overlap.
   MPI_Datatype spaced(MPI_Datatype type) {
     const Extents of(type);
     if (of.extent >= of.true_extent)
@@ -357,7 +359,7 @@ class TypeMaker {
 
   void vector(bool by_bytes, MPI_Datatype inner, MPI_Datatype* made) {
     const int count = number(1, 4), length = number(1, 3), sign = number(0, 3) == 0 ? -1 : 1;
-    // Open MPI 4.1 takes blocks that touch one another backwards for blocks that do so forwards.
+    // Open MPI 4.1 mistakes blocks that touch in reverse order for blocks in forward order.
     const int least = sign < 0 ? 1 : 0;
     if (by_bytes)
       MPI_Type_create_hvector(count, length, sign * (length * Extents(inner).extent + number(least, 11)), inner, made);
@@ -421,7 +423,7 @@ class TypeMaker {
   std::string story_;
 };
 
-// The memory of some elements, with room around it.
+// Memory for `count` elements, with guard bytes around it.
 struct Memory {
   static constexpr MPI_Aint kGuard = 64;
   Memory(MPI_Datatype type, int count, uint64_t seed) {
@@ -459,7 +461,7 @@ struct RandomTypes : OnAQueue {
       requests.receive(received.data(), packed_bytes, rank(), 1);
       requests.send(packed.data(), packed_bytes, rank(), 2);
       requests.receive(in.base, count, rank(), 2, MPI_COMM_WORLD, type);
-      // Between datatypes, into a receive that has room for one element more.
+      // Between two datatypes, into a receive with room for one more element.
       requests.send(out.base, count, rank(), 3, MPI_COMM_WORLD, Mode::kSend, type);
       requests.receive(more.base, count + 1, rank(), 3, MPI_COMM_WORLD, type);
       MPI_Type_free(&type);
@@ -478,7 +480,7 @@ struct RandomTypes : OnAQueue {
   }
 };
 
-TEST_F(RandomTypes, ArePackedAsTheMpiPacksThem) {
+TEST_F(RandomTypes, ArePackedLikeMpiPacksThem) {
   for (uint32_t seed = 0; seed < 300 && !HasFailure(); ++seed)
     verify(seed);
 }

@@ -1,4 +1,5 @@
-// Sets of requests that kernels start and wait for: here threads of the host, by the same header that GPU kernels use.
+// Sets of requests that kernels start and wait for. Host threads stand in for kernels, with
+// the same header.
 #include <thread>
 
 #include "tests/api/api_objects.h"
@@ -51,7 +52,7 @@ TEST_F(DeviceRequests, AKernelStartsAndWaitsByItself) {
   EXPECT_TRUE(ok(MPIX_Queue_wait(queue)));
   EXPECT_TRUE(ok(MPIX_Device_requests_free(queue, &set)));
   EXPECT_EQ(set, nullptr);
-  // Ordinary requests again, and then a set once more.
+  // Ordinary requests again, then another set.
   verify_exchange(queue, stream);
   stream.launch([&] { out.fill(seed_of(rank(), partner(), 300)); });
   requests.run(queue);
@@ -63,7 +64,7 @@ TEST_F(DeviceRequests, AKernelStartsAndWaitsByItself) {
   EXPECT_TRUE(ok(MPIX_Device_requests_free(queue, &set)));
 }
 
-TEST_F(DeviceRequests, NobodyElseStartsThem) {
+TEST_F(DeviceRequests, QueuesCannotStartThem) {
   create();
   EXPECT_TRUE(fails(MPIX_Enqueue_startall(queue, requests.count(), requests.data()), MPI_ERR_REQUEST, {"kernel"}));
   EXPECT_TRUE(fails(MPIX_Enqueue_wait(queue, requests.at(0)), MPI_ERR_REQUEST, {"kernel"}));
@@ -78,8 +79,8 @@ TEST_F(DeviceRequests, NobodyElseStartsThem) {
   EXPECT_TRUE(ok(MPIX_Device_requests_free(queue, &set)));
 }
 
-// Two sends stand in one set, and only the first of them has completed when the set is to be freed.
-TEST_F(DeviceRequests, AFreeThatIsRefusedLeavesTheWholeSet) {
+// Two sends are in one set. Only the first has completed when the set is freed.
+TEST_F(DeviceRequests, ARefusedFreeLeavesTheWholeSet) {
   Buffer from[] = {Buffer(1000), Buffer(1000)}, to[] = {Buffer(1000), Buffer(1000)};
   Requests pairs;
   for (int i = 0; i < 2; ++i)
@@ -116,10 +117,10 @@ TEST_F(DeviceRequests, AFreeThatIsRefusedLeavesTheWholeSet) {
   }
   MPIX_Queue handle = queue.handle();
   EXPECT_TRUE(fails(MPIX_Queue_free(&handle), MPIX_ERR_BUSY, {"sets"}));
-  MPI_Barrier(MPI_COMM_WORLD);  // before that no partner receives the second
+  MPI_Barrier(MPI_COMM_WORLD);  // until here no rank starts its receive of the second send
   receive(0, 1);
   MPIX_Device_waitall(sends);
-  // The set is as it was.
+  // The refused calls have not changed the set.
   start_sends(1);
   for (int i = 0; i < 2; ++i)
     receive(1, i);

@@ -1,5 +1,6 @@
-// Without overflow (LANYARD_OVERFLOW=off) everything runs through the card's entries: what can never fit is refused
-// with the figures, what fits goes on for ever, and nobody waits longer for room than the deadline says.
+// Without overflow (LANYARD_OVERFLOW=off) every operation needs an entry of the NIC. An epoch that
+// can never fit is refused with the numbers, others repeat without end, and no call waits for an
+// entry beyond the deadline.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -14,7 +15,7 @@
 namespace lanyard::api_test {
 namespace {
 
-// With 2 entries a request: two pairs take the 8 entries that there are.
+// 2 entries per request: two pairs take all 8 entries.
 struct NoOverflow : Misuse {
   Messages messages;
   Requests& requests = messages.requests;
@@ -30,24 +31,25 @@ struct NoOverflow : Misuse {
   }
 };
 
-TEST_F(NoOverflow, HasTheDepthThatWasAskedFor) { EXPECT_EQ(queue.figure("entries_depth"), 8u); }
+TEST_F(NoOverflow, HasTheRequestedDepth) { EXPECT_EQ(queue.figure("entries_depth"), 8u); }
 
 TEST_F(NoOverflow, AnEpochThatCanNeverFitIsRefused) {
   add(3, rank());
   requests.match();
   refused([&] { return MPIX_Enqueue_startall(queue, 6, requests.data()); }, MPIX_ERR_NO_ENTRIES, {"12", "8"});
-  // Nor one start after the other without a wait: the epoch is what counts.
+  // Nor may it be started in parts: all starts before the next wait form an epoch.
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 4, requests.data())));
   refused([&] { return MPIX_Enqueue_startall(queue, 2, requests.at(4)); }, MPIX_ERR_NO_ENTRIES, {"12", "8"});
   refused([&] { return MPIX_Enqueue_start(queue, requests.at(4)); }, MPIX_ERR_NO_ENTRIES, {"10", "8"});
   ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue, 4, requests.data())));
-  // A new epoch has room, though the first may still be under way.
+  // A new epoch has room, even if the first is still in flight.
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 2, requests.at(4))));
   ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue, 2, requests.at(4))));
   queue.wait();
 }
 
-// Its requests are as they were: another queue, or this one, takes them. And no entry is kept for it.
+// The requests are unchanged: this queue or another may start them. The refused start
+// holds no entry.
 TEST_F(NoOverflow, ARefusedStartChangesNothing) {
   Stream other_stream;
   Queue other(other_stream);
@@ -56,7 +58,7 @@ TEST_F(NoOverflow, ARefusedStartChangesNothing) {
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(other, 2, requests.data())));
   refused([&] { return MPIX_Enqueue_startall(queue, 4, requests.at(4)); }, MPIX_ERR_NO_ENTRIES, {"12", "8"});
   refused([&] { return MPIX_Enqueue_waitall(queue, 4, requests.at(4)); }, MPI_ERR_REQUEST, {"no start to wait for"});
-  // The other queue has what is left of the card, with requests of the refused start.
+  // The other queue gets the remaining entries, with requests of the refused start.
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(other, 2, requests.at(4))));
   ASSERT_TRUE(ok(MPIX_Enqueue_waitall(other, 2, requests.at(4))));
   ASSERT_TRUE(ok(MPIX_Enqueue_waitall(other, 2, requests.data())));
@@ -68,8 +70,9 @@ TEST_F(NoOverflow, ARefusedStartChangesNothing) {
   }
 }
 
-// MPI_PROC_NULL at the edge of a grid: nothing goes through the card, and the next start asks what is under way.
-TEST_F(NoOverflow, RequestsOfNobodyTakeNoEntries) {
+// MPI_PROC_NULL at the edge of a grid: no operation reaches the NIC. The next start looks for
+// requests in flight.
+TEST_F(NoOverflow, ProcNullTakesNoEntries) {
   Stream other_stream;
   Queue other(other_stream);
   add(2, MPI_PROC_NULL);
@@ -85,8 +88,8 @@ TEST_F(NoOverflow, RequestsOfNobodyTakeNoEntries) {
   other.wait();
 }
 
-// Enqueuing far ahead of the stream waits for entries instead of failing.
-TEST_F(NoOverflow, EpochsThatFitGoOnForEver) {
+// Enqueuing far ahead waits for entries instead of failing.
+TEST_F(NoOverflow, EpochsThatFitNeverFail) {
   add(2, partner());
   requests.match();
   for (int i = 0; i < 1000; ++i)
@@ -96,9 +99,9 @@ TEST_F(NoOverflow, EpochsThatFitGoOnForEver) {
   EXPECT_EQ(queue.figure("entries_in_use"), 0u);
 }
 
-// ---- No room
+// ---- No free entry
 
-// Whatever the stream is at.
+// The call returns at the deadline whatever the stream does.
 TEST(NoRoom, IsReportedAtTheDeadlineBehindAKernelThatDoesNotReturn) {
   Stream stream;
   Queue queue(stream);
@@ -110,7 +113,7 @@ TEST(NoRoom, IsReportedAtTheDeadlineBehindAKernelThatDoesNotReturn) {
   stream.launch([&] { has_ended = true; });
   pair.requests.start(queue);
   pair.requests.wait(queue);
-  // All four entries are taken.
+  // All four entries are in use.
   EXPECT_TRUE(reports([&] { return MPIX_Enqueue_startall(queue, 2, pair.requests.data()); }, MPIX_ERR_STALLED,
                       {"it cannot enqueue"}));
   if (partner() != rank()) {
@@ -129,9 +132,9 @@ TEST(NoRoom, IsReportedAtTheDeadlineBehindAKernelThatDoesNotReturn) {
 // ---- Threads that share the entries
 
 constexpr int kThreads = 3;
-constexpr int kPairs = 3;  // 4 entries each: 12 an epoch, of 30
+constexpr int kPairs = 3;  // 4 entries each: 12 of 30 per epoch
 constexpr int kBatches = 15;
-constexpr int kEpochs = 20;  // enqueued ahead before the queue is waited for
+constexpr int kEpochs = 20;  // enqueued ahead before each wait for the queue
 
 class Body {
  public:
@@ -155,7 +158,7 @@ class Body {
  private:
   void go(int i) {
     messages_.fill(stream_, i);
-    // Refused until one of the others has nothing under way.
+    // Refused until another thread's queue has nothing in flight.
     for (;;) {
       const int code = MPIX_Enqueue_startall(queue_, messages_.requests.count(), messages_.requests.data());
       if (code == MPI_SUCCESS)
@@ -174,7 +177,7 @@ class Body {
   int refusals_ = 0;
 };
 
-TEST(SharedEntries, ThreadsWithQueuesOfTheirOwnGoThroughOrAreRefused) {
+TEST(SharedEntries, ThreadsWithTheirOwnQueuesSucceedOrAreRefused) {
   if (mpi_suite::process().thread_level < MPI_THREAD_MULTIPLE)
     GTEST_SKIP() << "the MPI library has no MPI_THREAD_MULTIPLE";
   std::array<MPI_Comm, kThreads> communicators{};

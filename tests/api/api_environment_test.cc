@@ -1,6 +1,6 @@
-// What must be so before MPI_Init: programs that use little of Lanyard or nothing, settings that make no sense, a card
-// that is not there, ranks whose cards differ. APART in BUILD.bazel has the environment of each; and the main() of all
-// suites.
+// Tests of the state before MPI_Init: programs that use little or nothing of Lanyard, wrong
+// settings, a missing NIC, and ranks with different NICs. APART in BUILD.bazel has each test's
+// environment. Also the main() of all suites.
 #include <array>
 #include <cstdlib>
 #include <string>
@@ -10,12 +10,12 @@
 namespace lanyard::api_test {
 namespace {
 
-// Where it is set, MPI is initialised by MPI_Init.
+// If set, the program calls MPI_Init and not MPI_Init_thread.
 constexpr const char* kPlain = "LANYARD_TEST_PLAIN";
-// The longest message of odd ranks' cards.
+// The longest message of the NICs of odd ranks.
 constexpr const char* kOddMaxMessage = "LANYARD_TEST_ODD_MAX_MESSAGE";
 
-// ---- MPI_Init without threads, and MPI's persistent requests and communicators as ever
+// ---- MPI_Init without threads; MPI's persistent requests and communicators work as usual
 
 int last_used_code() {
   void* value = nullptr;
@@ -24,8 +24,8 @@ int last_used_code() {
   return found ? *static_cast<int*>(value) : -1;
 }
 
-// Before anything else of Lanyard's is used in the process: MPI_LASTUSEDCODE is the program's to count on until then.
-TEST(Plain, ErrorClassesAreAddedWhenTheyAreFirstAskedFor) {
+// Must run before any other use of Lanyard: until then MPI_LASTUSEDCODE belongs to the program.
+TEST(Plain, ErrorClassesAreAddedAtTheirFirstUse) {
   const int before = last_used_code();
   int error_class = -1;
   EXPECT_TRUE(ok(MPI_Error_class(MPI_ERR_TRUNCATE, &error_class)));
@@ -40,7 +40,7 @@ TEST(Plain, ErrorClassesAreAddedWhenTheyAreFirstAskedFor) {
   EXPECT_EQ(last_used_code(), after);
 }
 
-TEST(Plain, PersistentRequestsWorkAsEver) {
+TEST(Plain, PersistentRequestsWorkAsUsual) {
   std::array<int, 2> out{}, in{};
   Requests requests;
   for (int i = 0; i < 2; ++i) {
@@ -61,7 +61,7 @@ TEST(Plain, PersistentRequestsWorkAsEver) {
   }
 }
 
-// Lanyard's own threads never call MPI, so that no thread level is needed.
+// Lanyard's own threads never call MPI, so no thread level is needed.
 TEST(Plain, MpiInitIsEnough) {
   EXPECT_LT(mpi_suite::process().thread_level, MPI_THREAD_MULTIPLE);
   Stream stream;
@@ -69,7 +69,7 @@ TEST(Plain, MpiInitIsEnough) {
   verify_exchange(queue, stream, 200);
 }
 
-// What is still there at the end does no harm to MPI_Finalize.
+// Objects left at the end do not disturb MPI_Finalize.
 TEST(Plain, ObjectsMayBeLeftToMpiFinalize) {
   MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
   static MPIX_Queue queue = MPIX_QUEUE_NULL;
@@ -85,16 +85,16 @@ TEST(Plain, ObjectsMayBeLeftToMpiFinalize) {
   ASSERT_TRUE(ok(MPIX_Queue_wait(queue)));
 }
 
-// ---- Settings that make no sense: the first call says which and why, and MPI works as ever
+// ---- Wrong settings: the first call names the setting and the reason, and MPI works as usual
 
-// The facts of the message on this rank.
+// Whether the error names this run's wrong setting.
 ::testing::AssertionResult fails_for_the_setting(int code) {
-  if (std::getenv("LANYARD_DEADLINE") != nullptr)  // which nothing reads
+  if (std::getenv("LANYARD_DEADLINE") != nullptr)  // an unknown variable
     return fails(code, MPIX_ERR_NIC, {"LANYARD_DEADLINE is not known", "did you mean LANYARD_DEADLINE_S?"});
   return fails(code, MPIX_ERR_NIC, {"LANYARD_SIM_WIRE", "foo", "allowed is"});
 }
 
-TEST(Settings, AQueueSaysWhatIsWrong) {
+TEST(Settings, AQueueNamesTheSetting) {
   Stream stream;
   for (int i = 0; i < 2; ++i) {
     MPIX_Queue queue = MPIX_QUEUE_NULL;
@@ -103,7 +103,7 @@ TEST(Settings, AQueueSaysWhatIsWrong) {
   }
 }
 
-TEST(Settings, AMatchSaysWhatIsWrong) {
+TEST(Settings, AMatchNamesTheSetting) {
   int sent = 5, received = 0;
   Requests requests;
   requests.receive(&received, 1, partner(), 1, MPI_COMM_WORLD, MPI_INT);
@@ -116,7 +116,7 @@ TEST(Settings, AMatchSaysWhatIsWrong) {
   int flag = -1;
   EXPECT_TRUE(ok(MPIX_Is_matched(requests[0], &flag)));
   EXPECT_EQ(flag, 0);
-  // The requests are MPI's.
+  // The requests belong to MPI.
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(ok(MPI_Startall(2, requests.data())));
     EXPECT_TRUE(ok(MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE)));
@@ -132,9 +132,9 @@ TEST(Settings, StreamsNeedNone) {
   EXPECT_EQ(ran, 1);
 }
 
-// ---- LANYARD_NIC=cxi on a machine without that card: a queue says so and what to look at, and MPI goes on
+// ---- LANYARD_NIC=cxi without that NIC: MPIX_Queue_init says what to check, and MPI works
 
-TEST(NoCard, AQueueSaysWhatIsMissing) {
+TEST(NoCard, AQueueNamesTheMissingNic) {
   Stream stream;
   for (int i = 0; i < 2; ++i) {
     MPIX_Queue queue = MPIX_QUEUE_NULL;
@@ -144,7 +144,7 @@ TEST(NoCard, AQueueSaysWhatIsMissing) {
   }
 }
 
-// There is nothing in it that would need one.
+// A match of no requests needs no NIC.
 TEST(NoCard, AMatchOfNothingCompletes) {
   MPI_Request match = MPI_REQUEST_NULL;
   ASSERT_TRUE(ok(MPIX_Imatchall(0, nullptr, &match)));
@@ -155,7 +155,7 @@ TEST(NoCard, AMatchOfNothingCompletes) {
   EXPECT_EQ(match, MPI_REQUEST_NULL);
 }
 
-TEST(NoCard, ARequestTakesHintsAndGoesByTheMpi) {
+TEST(NoCard, ARequestTakesHintsAndRunsByTheMpi) {
   int number = 0;
   Requests requests;
   requests.receive(&number, 1, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_INT);
@@ -165,7 +165,7 @@ TEST(NoCard, ARequestTakesHintsAndGoesByTheMpi) {
   EXPECT_FALSE(facts.contains("lanyard_strategy"));
 }
 
-// ---- Two ranks whose cards differ in the longest message they take cut a message into the same pieces
+// ---- Two ranks whose NICs differ in their longest message cut a message into the same pieces
 
 TEST(UnlikeCards, CutAMessageAlike) {
   Stream stream;
@@ -177,7 +177,7 @@ TEST(UnlikeCards, CutAMessageAlike) {
     for (int i = 0; i < 4; ++i) {
       ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, pair.receive(0))));
       stream.synchronize();
-      MPI_Barrier(MPI_COMM_WORLD);  // what ready sends need
+      MPI_Barrier(MPI_COMM_WORLD);  // required for ready sends
       pair.fill(stream, i);
       ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, pair.send(0))));
       pair.requests.wait(queue);

@@ -1,4 +1,4 @@
-// Exchanges through the API, with one set and with two: hints, what is in force, whose turn it is, and transfers.
+// Exchanges through the API, with one set and with two: hints, their effect, turns, and messages.
 #include <array>
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@ namespace {
 
 struct Exchanges : MisuseOfPair {};
 
-TEST_F(Exchanges, WhatIsInForceIsSaid) {
+TEST_F(Exchanges, HintsInEffectAreReported) {
   const std::string strategy = queue.info()["strategy"];
   EXPECT_EQ(facts_of(*pair.at(0)),
             (Facts{{"lanyard_route", "mpi"}, {"lanyard_strategy", strategy}, {"lanyard_exchange", "none"}}));
@@ -35,7 +35,7 @@ TEST_F(Exchanges, WhatIsInForceIsSaid) {
     EXPECT_EQ(facts.count("lanyard_exchange_why"), 0u);
     const int entries = (i == 0 || flags(queue) ? 2 : 1);
     EXPECT_EQ(facts["lanyard_entries"], std::to_string(entries))
-        << "a clear-to-send, the flush and the done word; a write, and its flag";
+        << "expected a clear-to-send, a flush and a done word; or a write, with sender flags also a flag";
   }
   verify_pair(pair);
 }
@@ -53,7 +53,7 @@ TEST_F(Exchanges, ARouteIsTheCardOrAny) {
 TEST_F(Exchanges, OtherKeysAndNoNameChangeNothing) {
   hint_all(pair, "halo");
   EXPECT_TRUE(ok(hint(*pair.at(0), "whatever", "somebody_elses")));
-  EXPECT_EQ(facts_of(*pair.at(0)).count("lanyard_exchange_why"), 1u) << "it has its name still";
+  EXPECT_EQ(facts_of(*pair.at(0)).count("lanyard_exchange_why"), 1u) << "the request has lost its exchange's name";
   hint_all(pair, "none");
   pair.match();
   EXPECT_EQ(facts_of(*pair.at(0))["lanyard_exchange"], "none");
@@ -65,7 +65,7 @@ TEST_F(Exchanges, OtherKeysAndNoNameChangeNothing) {
   queue.wait();
 }
 
-TEST_F(Exchanges, HintsThatAreRefusedChangeNothing) {
+TEST_F(Exchanges, RefusedHintsChangeNothing) {
   MPI_Info info = MPI_INFO_NULL;
   refused([&] { return MPIX_Request_set_info(*pair.at(0), MPI_INFO_NULL); }, MPI_ERR_INFO);
   refused([&] { return hint(MPI_REQUEST_NULL, "halo"); }, MPI_ERR_REQUEST);
@@ -86,11 +86,11 @@ TEST_F(Exchanges, HintsThatAreRefusedChangeNothing) {
   verify_pair(pair);
 }
 
-TEST_F(Exchanges, NoHintWhileTheMatchIsUnderWay) {
+TEST_F(Exchanges, NoHintWhileTheMatchIsInProgress) {
   MPI_Request match = MPI_REQUEST_NULL;
   EXPECT_TRUE(ok(MPIX_Imatch(pair.at(0), &match)));
   refused([&] { return hint(*pair.at(0), "halo"); }, MPI_ERR_REQUEST, {"is being matched"});
-  EXPECT_TRUE(ok(hint(*pair.at(1), "halo"))) << "has not begun";
+  EXPECT_TRUE(ok(hint(*pair.at(1), "halo"))) << "its match has not begun";
   EXPECT_TRUE(ok(MPIX_Match(pair.at(1), MPI_STATUS_IGNORE)));
   EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
   verify_pair(pair);
@@ -109,7 +109,7 @@ TEST_F(Exchanges, PartOfOneIsRefused) {
   verify_pair(pair);
 }
 
-TEST_F(Exchanges, TheFirstThatIsFreedEndsIt) {
+TEST_F(Exchanges, FreeingAMemberEndsIt) {
   Requests other;
   other.receive(in.data(), in.count(), MPI_PROC_NULL, 0);
   hint_all(pair, "halo");
@@ -136,7 +136,7 @@ void hint_set(Requests& requests, int first, int count, const char* set) {
 }
 
 struct TwoSets : Misuse {
-  // Two pairs to oneself: requests 0 and 1 are set 0, 2 and 3 set 1.
+  // Two pairs from the rank to itself: requests 0 and 1 are set 0, requests 2 and 3 set 1.
   void add_sets(Requests& requests) {
     add_pair(requests, 3);
     requests.receive(second_in.data(), second_in.count(), rank(), 4);
@@ -162,7 +162,7 @@ struct TwoSets : Misuse {
   Buffer second_in{40};
 };
 
-TEST_F(TwoSets, WhatIsInForceIsSaid) {
+TEST_F(TwoSets, HintsInEffectAreReported) {
   Requests requests;
   add_sets(requests);
   EXPECT_EQ(facts_of(*requests.at(0))[kSet], "none");
@@ -174,12 +174,12 @@ TEST_F(TwoSets, WhatIsInForceIsSaid) {
     EXPECT_EQ(facts[kSet], i < 2 ? "0" : "1");
     EXPECT_EQ(facts.count(kWhy), 0u) << facts[kWhy];
     EXPECT_EQ(facts["lanyard_entries"], i % 2 == 1 && flags(queue) ? "2" : "1")
-        << "the flush and the done word; a write, and its flag";
+        << "expected a flush and a done word; or a write, with sender flags also a flag";
   }
   verify_sets(requests, 0, 6);
 }
 
-TEST_F(TwoSets, HintsThatAreRefusedChangeNothing) {
+TEST_F(TwoSets, RefusedHintsChangeNothing) {
   Requests requests;
   add_sets(requests);
   for (const char* value : {"2", "first", "01", "-1"})
@@ -200,7 +200,7 @@ TEST_F(TwoSets, HintsThatAreRefusedChangeNothing) {
   verify_sets(requests, 0, 4);
 }
 
-TEST_F(TwoSets, ASetWithoutAnExchangeIsNone) {
+TEST_F(TwoSets, ASetWithoutAnExchangeIsIgnored) {
   Requests requests;
   add_pair(requests);
   hint_set(requests, 0, 2, "0");
@@ -210,8 +210,8 @@ TEST_F(TwoSets, ASetWithoutAnExchangeIsNone) {
   verify_pair(requests);
 }
 
-// Both must be given to one matching call: these are two exchanges, of one set each.
-TEST_F(TwoSets, SetsThatAreMatchedByTwoCallsAreTwoExchanges) {
+// One matching call must get both sets. Here two calls make two exchanges with one set each.
+TEST_F(TwoSets, SetsMatchedByTwoCallsAreTwoExchanges) {
   Requests requests;
   add_sets(requests);
   EXPECT_TRUE(ok(MPIX_Matchall(2, requests.at(0), MPI_STATUSES_IGNORE)));
@@ -223,7 +223,7 @@ TEST_F(TwoSets, SetsThatAreMatchedByTwoCallsAreTwoExchanges) {
   verify_sets(requests, 1, 3);
 }
 
-TEST_F(TwoSets, StartsGoToThemInTurn) {
+TEST_F(TwoSets, StartsUseTheSetsInTurn) {
   Requests requests;
   add_sets(requests);
   requests.match();
@@ -239,9 +239,9 @@ TEST_F(TwoSets, StartsGoToThemInTurn) {
   verify_sets(requests, 1, 5);
 }
 
-// ---- Transfers
+// ---- Messages
 
-// Every rank with every rank, itself included; as an exchange where this rank hints.
+// Every rank sends to every rank, also to itself. The requests form an exchange if this rank hints.
 struct Halo {
   Halo(Misuse& test, size_t set_count, bool hints) : stream(test.stream), queue(test.queue), sets(set_count) {
     std::vector<MPI_Request> all;
@@ -257,7 +257,7 @@ struct Halo {
     }
     EXPECT_TRUE(ok(MPIX_Matchall(static_cast<int>(all.size()), all.data(), MPI_STATUSES_IGNORE)));
   }
-  // The host does not wait between.
+  // The host does not wait between iterations.
   void run(int iterations) {
     for (int i = 0; i < iterations; ++i)
       sets[static_cast<size_t>(i) % sets.size()].run(stream, queue, i);
@@ -265,7 +265,7 @@ struct Halo {
     for (const Messages& set : sets)
       EXPECT_EQ(set.wrong, 0u);
   }
-  // With what a start takes of the card.
+  // The same, and expects that a start takes `entries` entries and one ring.
   void run(int iterations, uint64_t entries) {
     const Enqueued before(queue);
     run(iterations);
@@ -294,7 +294,7 @@ TEST_F(TwoSets, AllWithAll) {
   EXPECT_EQ(halo.set_of_send_to(ranks() - 1), "1");
 }
 
-// The hint of one side is ignored, with each of those that did not give it.
+// A hint given by one side only is ignored for the messages with that peer.
 TEST_F(TwoSets, OneSideAlone) {
   const bool hints = rank() % 2 == 0;
   Halo halo(*this, 2, hints);
@@ -302,7 +302,7 @@ TEST_F(TwoSets, OneSideAlone) {
   if (!hints)
     return;
   for (int peer = 0; peer < ranks(); ++peer) {
-    EXPECT_EQ(halo.set_of_send_to(peer), "1") << "with itself it has two sets";
+    EXPECT_EQ(halo.set_of_send_to(peer), "1") << "messages to the rank itself must have two sets";
     EXPECT_EQ(halo.set_of_send_to(peer, kWhy),
               peer % 2 == 0 ? "" : "rank " + std::to_string(peer) + " has no exchange with two sets there");
   }

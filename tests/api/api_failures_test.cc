@@ -1,4 +1,5 @@
-// Transfers that fail: each side is told, nobody hears that all went well, and what has failed can be freed.
+// Failed messages: each side gets an error, no call reports success, and failed
+// requests can be freed.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -14,14 +15,15 @@
 namespace lanyard::api_test {
 namespace {
 
-// ---- Told by the very MPIX_Queue_wait that sees the end. LANYARD_TEST_SENDS says how many are tried
+// ---- MPIX_Queue_wait reports a failure at once. LANYARD_TEST_SENDS: number of tries
 
 int tries() {
   const char* const number = std::getenv("LANYARD_TEST_SENDS");
   return number == nullptr ? 100 : std::max(1, std::atoi(number));
 }
 
-// On rank 0, a ready send to rank 1 whose receive was freed: its write finds no region. Others look on.
+// Rank 0: a ready send to rank 1, which has freed its receive, so that the write finds no region.
+// Other ranks: null.
 MPI_Request doomed_send(Buffer& buffer) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (rank() == 0)
@@ -38,17 +40,18 @@ MPI_Request doomed_send(Buffer& buffer) {
   return request;
 }
 
-// Of ranks 0 and 1.
+// Synchronizes ranks 0 and 1.
 void meet() {
   MPI_Sendrecv(nullptr, 0, MPI_BYTE, 1 - rank(), 9, nullptr, 0, MPI_BYTE, 1 - rank(), 9, MPI_COMM_WORLD,
                MPI_STATUS_IGNORE);
 }
 
-::testing::AssertionResult tells(MPIX_Queue queue) {
+::testing::AssertionResult names_the_send(MPIX_Queue queue) {
   return fails(MPIX_Queue_wait(queue), MPIX_ERR_FAILED, {"rsend, peer 1, tag 5, 40 B"});
 }
 
-// Whether its wait was enqueued before or after. It can be freed, and so can its queue and its stream.
+// With the request's wait enqueued before the failure or after it. Request, queue and
+// stream can be freed.
 TEST(Silent, AFailedSendIsNeverReportedAsSuccess) {
   Buffer buffer(40);
   int silent = 0;
@@ -61,15 +64,15 @@ TEST(Silent, AFailedSendIsNeverReportedAsSuccess) {
       if (i % 2 == 0) {
         EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
       }
-      silent += !tells(queue);
+      silent += !names_the_send(queue);
       while (silent > 0 && MPIX_Queue_wait(queue) != MPI_SUCCESS) {
       }
       if (i % 2 == 1) {
         EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
       }
-      EXPECT_TRUE(ok(MPIX_Queue_wait(queue))) << "told once";
+      EXPECT_TRUE(ok(MPIX_Queue_wait(queue))) << "the failure is reported twice";
       EXPECT_TRUE(fails(MPIX_Enqueue_start(queue, &request), MPIX_ERR_FAILED));
-      step("freeing what has failed");
+      step("freeing a failed request");
       EXPECT_TRUE(ok(MPI_Request_free(&request)));
     }
     MPI_Barrier(MPI_COMM_WORLD);
@@ -80,8 +83,8 @@ TEST(Silent, AFailedSendIsNeverReportedAsSuccess) {
   verify_exchange(queue, stream);
 }
 
-// Who receives is told at once, too, whoever raises the flag that its data has come: of a buffer that cannot be
-// read any more, the sender's card can tell only.
+// The receiver gets an error at once too, with either strategy. Only the sender's NIC can see that
+// the send buffer is not readable.
 TEST(Silent, AReceiveWithoutItsDataIsNeverReportedAsSuccess) {
   constexpr size_t kBytes = size_t{1} << 16;
   Stream stream;
@@ -98,7 +101,7 @@ TEST(Silent, AReceiveWithoutItsDataIsNeverReportedAsSuccess) {
       MPI_Send_init(memory, kBytes, MPI_BYTE, 0, 6, MPI_COMM_WORLD, &request);
     EXPECT_TRUE(ok(MPIX_Match(&request, MPI_STATUS_IGNORE)));
     meet();
-    // Not unmapped: another thread's memory, or a sanitizer's, would be mapped there, and be sent.
+    // Protected, not unmapped: other memory could be mapped there and sent.
     if (rank() == 1) {
       EXPECT_EQ(mprotect(memory, kBytes, PROT_NONE), 0);
     }
@@ -115,13 +118,14 @@ TEST(Silent, AReceiveWithoutItsDataIsNeverReportedAsSuccess) {
     meet();
   }
   EXPECT_EQ(silent, 0) << "of " << tries() / 2;
-  EXPECT_EQ(told, rank() < 2 ? tries() / 2 : 0) << "the card reads what it should not";
+  EXPECT_EQ(told, rank() < 2 ? tries() / 2 : 0) << "the NIC reads protected memory";
   MPI_Barrier(MPI_COMM_WORLD);
   verify_exchange(queue, stream);
 }
 
-// A stream that has passed the wait combines what it finds, so who waits for the queue is told. The contribution that
-// does not come is not readable while it is sent, and again when its own process combines.
+// After the wait the stream combines whatever has arrived, so MPIX_Queue_wait must fail. The
+// missing contribution is unreadable while it is sent and readable again when its own
+// process combines.
 TEST(Silent, ASumWithoutAContributionIsNeverReportedAsSuccess) {
   constexpr int kCount = 1 << 14;
   constexpr size_t kBytes = kCount * sizeof(int);
@@ -172,7 +176,7 @@ TEST(Silent, ASumWithoutAContributionIsNeverReportedAsSuccess) {
   verify_exchange(queue, stream);
 }
 
-// ---- A ready send that is started by mistake after its receive was freed
+// ---- A ready send started by mistake after its receive was freed
 
 struct Stale : ::testing::Test {
   static constexpr int kTries = 20;
@@ -190,13 +194,13 @@ struct Stale : ::testing::Test {
   }
 };
 
-TEST_F(Stale, AReadySendCompletesNobodyElsesReceive) {
+TEST_F(Stale, AReadySendCompletesNoOtherReceive) {
   size_t wrong = 0;
   for (int i = 0; i < kTries; ++i) {
     Requests requests;
     const int first = requests.half(stale.data(), stale.count(), 1, Mode::kRsend);
     match(requests, first);
-    // The receive gives its completion word back, and the next one takes it.
+    // The freed receive returns its done word, and the next one gets it.
     if (!sends()) {
       ASSERT_TRUE(ok(MPI_Request_free(requests.at(first))));
     }
@@ -214,10 +218,10 @@ TEST_F(Stale, AReadySendCompletesNobodyElsesReceive) {
       start_and_wait(requests, first);
       EXPECT_TRUE(
           fails(MPIX_Queue_wait(queue), MPIX_ERR_FAILED, {"rsend, peer " + std::to_string(partner()) + ", tag 1"}));
-      EXPECT_TRUE(ok(MPIX_Queue_wait(queue))) << "told once";
+      EXPECT_TRUE(ok(MPIX_Queue_wait(queue))) << "the failure is reported twice";
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    // A stream that was let go on by mistake has the time to do so.
+    // Gives a stream that runs on by mistake the time to do so.
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     MPI_Barrier(MPI_COMM_WORLD);
     if (sends()) {
@@ -230,7 +234,7 @@ TEST_F(Stale, AReadySendCompletesNobodyElsesReceive) {
   verify_exchange(queue, stream);
 }
 
-// ---- The other half of the pair has gone
+// ---- The peer has freed its request
 
 struct Abandoned : ::testing::Test {
   MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
@@ -255,18 +259,18 @@ struct Abandoned : ::testing::Test {
     verify_exchange(fresh, fresh_stream);
   }
 
-  // Refused where the news has come, else told later.
+  // The start is refused if the news has arrived; otherwise MPIX_Queue_wait fails later.
   void start_alone() {
     int code = MPIX_Enqueue_start(queue, &request);
     if (code == MPI_SUCCESS) {
       ASSERT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
       code = MPIX_Queue_wait(queue);
     }
-    is_told(code);
-    EXPECT_TRUE(ok(MPIX_Queue_wait(queue))) << "told once";
+    expect_failure(code);
+    EXPECT_TRUE(ok(MPIX_Queue_wait(queue))) << "the failure is reported twice";
     free_mine();
   }
-  void is_told(int code) {
+  void expect_failure(int code) {
     EXPECT_TRUE(fails(code, MPIX_ERR_FAILED,
                       {sends() ? "send" : "recv", "peer " + std::to_string(partner()), "tag 3", "40 B",
                        "rank " + std::to_string(partner()) + " has freed its request"}));
@@ -294,7 +298,7 @@ TEST_F(Abandoned, AReceiveWhoseSendWasFreed) {
     start_alone();
 }
 
-// The clear-to-send is there before the send goes.
+// The clear-to-send arrives before the send is freed.
 TEST_F(Abandoned, AReceiveWhoseSendIsFreedLater) {
   if (!sends()) {
     ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, &request)));
@@ -305,14 +309,14 @@ TEST_F(Abandoned, AReceiveWhoseSendIsFreedLater) {
     free_mine();
   MPI_Barrier(MPI_COMM_WORLD);
   if (!sends()) {
-    is_told(MPIX_Queue_wait(queue));
+    expect_failure(MPIX_Queue_wait(queue));
     ASSERT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
     EXPECT_TRUE(ok(MPIX_Queue_wait(queue)));
     free_mine();
   }
 }
 
-// The last words of a job that goes wrong: a stream with work, a match half done.
+// The job ends with work on a stream and a match that is not complete.
 TEST_F(Abandoned, AMatchHalfDone) {
   MPI_Request half = MPI_REQUEST_NULL, match = MPI_REQUEST_NULL;
   MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, partner(), 4, MPI_COMM_WORLD, &half);
@@ -323,14 +327,14 @@ TEST_F(Abandoned, AMatchHalfDone) {
   free_mine();
 }
 
-// ---- LANYARD_CHECK=on refuses the start of a receive whose ready send came before it
+// ---- With LANYARD_CHECK=on a receive cannot start after its ready send
 
 struct Unready : Misuse {
   Buffer others_out{40}, others_in{40};
 
   void SetUp() override { NEEDS_A_PARTNER(); }
 
-  // A ready send of tag 1, and behind it a pair of tag 2 in each direction.
+  // A ready send with tag 1, then a message with tag 2 in each direction.
   void add_all(Requests& requests) {
     requests.half((sends() ? out : in).data(), in.count(), 1, Mode::kRsend);
     requests.receive(others_in.data(), others_in.count(), partner(), 2);
@@ -366,7 +370,7 @@ TEST_F(Unready, ARefusedStartChangesNothing) {
     for (const int count : {3, 1})
       refused([&] { return MPIX_Enqueue_startall(queue, count, requests.data()); }, MPIX_ERR_FAILED,
               {who, "before start 1", "tag 1"});
-    // Whatever place it has among them.
+    // At any position in the call.
     std::swap(requests[0], requests[2]);
     refused([&] { return MPIX_Enqueue_startall(queue, 3, requests.data()); }, MPIX_ERR_FAILED, {who});
     std::swap(requests[0], requests[2]);
@@ -378,7 +382,7 @@ TEST_F(Unready, ARefusedStartChangesNothing) {
   verify_others(requests, queue);
   requests.free();
 
-  // And once both keep to the rules, the same pair works.
+  // When both sides keep the rules, the same pair works.
   add_all(requests);
   requests.match();
   if (!sends()) {

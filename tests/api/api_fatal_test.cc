@@ -1,8 +1,8 @@
-// MPI's default error handler ends the job: then the last words must be ours, because the MPI's own
-// do not always tell what was wrong. The dying process is a child, an MPI job of its own.
+// MPI's default error handler ends the job. Lanyard must print the reason first, because the MPI
+// does not always print it. The dying process is a child, an MPI job of its own.
 //
 //   api_fatal_test          runs the tests, as one rank
-//   api_fatal_test --die N  dies of mistake number N
+//   api_fatal_test --die N  makes mistake number N and dies of it
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <sys/wait.h>
@@ -18,7 +18,7 @@
 
 namespace {
 
-// As a program does whose calls of MPI_Init the linker gave to the MPI.
+// Like a program whose calls of MPI_Init the linker has bound to the MPI.
 int die_unseen() {
   PMPI_Init(nullptr, nullptr);
   for (int i = 0; i < 1000; ++i) {
@@ -32,7 +32,7 @@ int die_unseen() {
   return 0;
 }
 
-// Too early and too late: said once each process, and no harm done.
+// Calls before MPI_Init and after MPI_Finalize: reported once per process, otherwise harmless.
 int call_outside() {
   for (int i = 0; i < 1000; ++i)
     MPIX_Queue_wait(MPIX_QUEUE_NULL);
@@ -76,7 +76,8 @@ int die_of(int mistake) {
   return 0;
 }
 
-// Runs this program as a job of one process, outside the launcher's. Returns all that it prints, and its wait status.
+// Runs this program as a job of one process, apart from the launcher. Returns its output and
+// its wait status.
 std::string run_child(int mistake, int* status) {
   std::array<char, 4096> self{};
   if (readlink("/proc/self/exe", self.data(), self.size() - 1) < 0)
@@ -106,7 +107,7 @@ size_t count(const std::string& text, const std::string& words) {
 
 struct Last : ::testing::TestWithParam<std::pair<int, const char*>> {};
 
-TEST_P(Last, WordsTellWhatWasWrong) {
+TEST_P(Last, WordsNameTheMistake) {
   const auto& [mistake, words] = GetParam();
   int status = 0;
   const std::string text = run_child(mistake, &status);
@@ -129,7 +130,7 @@ TEST(AChild, WithoutAMistakeLives) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-TEST(AChild, ThatCallsOutsideOfInitAndFinalizeHearsItOnce) {
+TEST(AChild, ThatCallsOutsideOfInitAndFinalizeGetsOneMessage) {
   int status = 1;
   const std::string text = run_child(4, &status);
   EXPECT_EQ(count(text, "lanyard: "), 1u) << text;
@@ -144,7 +145,7 @@ int main(int argc, char** argv) {
     return die_of(std::atoi(argv[2]));
   ::testing::InitGoogleTest(&argc, argv);
   const int result = RUN_ALL_TESTS();
-  // The launcher expects that its process is a rank.
+  // The launcher expects this process to be a rank.
   MPI_Init(&argc, &argv);
   MPI_Finalize();
   return result;

@@ -1,4 +1,4 @@
-// Error handlers that do not return: they leave the call that invokes them by longjmp() or an exception.
+// Error handlers that do not return: they leave the call by longjmp() or by an exception.
 #ifndef LANYARD_TESTS_API_LEAVING_H_
 #define LANYARD_TESTS_API_LEAVING_H_
 
@@ -16,7 +16,7 @@ struct Left {
   int code;
 };
 
-// Where an error handler of MPI_COMM_WORLD goes that leave_call() sets, and what it was given.
+// Where leave_call()'s handler jumps to, and the code that it got.
 inline jmp_buf left_to;
 inline int left_with = MPI_SUCCESS;
 
@@ -26,7 +26,8 @@ inline void jump_out(MPI_Comm*, int* code, ...) {
 }
 inline void throw_out(MPI_Comm*, int* code, ...) { throw Left{*code}; }
 
-// Makes the call, which the error handler leaves. The handler's code; MPI_SUCCESS where the call has returned.
+// Makes a call whose error handler leaves it. Returns the handler's code, or MPI_SUCCESS if the
+// call returned.
 inline int leave_call(Leave how, const std::function<int()>& call) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   MPI_Comm_create_errhandler(how == Leave::kByJump ? jump_out : throw_out, &handler);
@@ -43,7 +44,8 @@ inline int leave_call(Leave how, const std::function<int()>& call) {
   return left_with;
 }
 
-// For both partners: the sender, which has left calls, waits in none of them. The other asks what its program does.
+// Call it on both partners. Expects that the sender, after leaving calls, counts as being in none:
+// the other partner's stall report says so.
 inline void verify_that_the_sender_is_in_no_call() {
   MPI_Barrier(MPI_COMM_WORLD);
   if (!sends()) {

@@ -53,7 +53,8 @@ struct Communicators : OnAQueue {
     return result;
   }
 
-  // A message each way on every one of them, all with one tag, matched in an order of each rank's own.
+  // Sends a message each way on each communicator, all with one tag. Each rank matches in
+  // another order.
   void verify_apart(const std::vector<MPI_Comm>& communicators) {
     const size_t count = communicators.size();
     std::vector<int> out(count), in(count, -1), order(2 * count);
@@ -124,7 +125,7 @@ TEST_F(Communicators, WithTopologies) {
   all.push_back(keep(child));
   MPI_Cart_sub(child, remain, &child);
   all.push_back(keep(child));
-  // Everyone is the neighbour of the next.
+  // Each rank is the neighbour of the next.
   std::vector<int> index, edges;
   for (int i = 0; i < ranks(); ++i) {
     index.push_back(i + 1);
@@ -141,7 +142,7 @@ TEST_F(Communicators, WithTopologies) {
   verify_apart(all);
 }
 
-// Ranks have seen different numbers of communicators.
+// Some ranks have seen more communicators than others.
 TEST_F(Communicators, MadeByAFewBeforeOneMadeByAll) {
   if (rank() < 2 && ranks() >= 2) {
     MPI_Group world, group;
@@ -179,7 +180,7 @@ TEST_F(Communicators, OfOneRank) {
   EXPECT_EQ(in, out);
 }
 
-// Wildcards mean ranks of the receive's communicator.
+// A wildcard stands for ranks of the receive's communicator.
 TEST_F(Communicators, WildcardsStayInside) {
   const MPI_Comm reversed = split(MPI_COMM_WORLD, 0, -rank());
   const MPI_Comm other = dup(MPI_COMM_WORLD);
@@ -199,7 +200,7 @@ TEST_F(Communicators, WildcardsStayInside) {
   EXPECT_EQ(other_in, 2);
 }
 
-// The MPI may use a freed handle again for another communicator.
+// The MPI may reuse a freed handle for another communicator.
 TEST_F(Communicators, MayBeFreedBeforeMatchingAndWhileStarted) {
   std::array<int, 2> out{1, 2}, in{-1, -1};
   Requests requests;
@@ -222,8 +223,8 @@ TEST_F(Communicators, MayBeFreedBeforeMatchingAndWhileStarted) {
   EXPECT_TRUE(fails(MPIX_Enqueue_wait(queue, requests.at(0)), MPI_ERR_REQUEST));
 }
 
-// Each call fails on rank 0 alone, before it talks to anybody, and is then made as it should be.
-TEST_F(Communicators, ConstructorsThatFailedOnOneRankDoNotCount) {
+// Each call fails on rank 0 only, before it communicates, and is then repeated correctly.
+TEST_F(Communicators, ConstructorsThatFailOnOneRankDoNotCount) {
   if (rank() == 0) {
     EXPECT_NE(MPI_Comm_dup(MPI_COMM_WORLD, nullptr), MPI_SUCCESS);
     EXPECT_NE(MPI_Comm_split(MPI_COMM_WORLD, 0, 0, nullptr), MPI_SUCCESS);

@@ -1,5 +1,6 @@
-// Matches that fail: both sides hear it, and both requests stay usable. Among others, at every place of an array, each
-// call that completes several requests tells which, why, and the error handler of the right communicator.
+// Failed matches: both sides get an error, and both requests stay usable. At any place of an array,
+// a completion call reports which request failed and why, and invokes the right communicator's
+// error handler.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -36,14 +37,14 @@ TEST_F(Truncation, IsAnErrorOnBothSidesAndLeavesBothRequestsUsable) {
     EXPECT_EQ(flag, 0);
     EXPECT_TRUE(fails(MPIX_Enqueue_start(queue, requests.at(0)), MPI_ERR_REQUEST, {"not matched"}));
   }
-  // The MPI may start what was not matched.
+  // The MPI may start a request that is not matched.
   if (sends()) {
     ASSERT_TRUE(ok(MPI_Start(requests.at(0))));
     ASSERT_TRUE(ok(MPI_Wait(requests.at(0), MPI_STATUS_IGNORE)));
   } else {
     EXPECT_TRUE(ok(MPI_Recv(longer.data(), longer.count(), MPI_BYTE, partner(), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE)));
   }
-  // Each of the two with a fitting partner.
+  // Each request matches with a fitting one.
   ASSERT_TRUE(ok(MPIX_Match(requests.at(sends() ? 0 : 1), MPI_STATUS_IGNORE)));
   ASSERT_TRUE(ok(MPIX_Match(requests.at(sends() ? 1 : 0), MPI_STATUS_IGNORE)));
   if (sends()) {
@@ -55,9 +56,9 @@ TEST_F(Truncation, IsAnErrorOnBothSidesAndLeavesBothRequestsUsable) {
   EXPECT_EQ(shorter.mistakes(2), 0u);
 }
 
-// ---- Among requests that do not fail
+// ---- Among requests that succeed
 
-// How often each handler was called, and with which code last.
+// How often each handler was called, and its last code.
 struct Heard {
   int count = 0;
   int code = MPI_SUCCESS;
@@ -68,7 +69,8 @@ void hear_first(MPI_Comm*, int* code, ...) { heard_first = {heard_first.count + 
 void hear_second(MPI_Comm*, int* code, ...) { heard_second = {heard_second.count + 1, *code}; }
 void hear_world(MPI_Comm*, int* code, ...) { heard_world = {heard_world.count + 1, *code}; }
 
-// Five requests: a receive and a send of the MPI's, a match that succeeds, and two that fail on two communicators.
+// Five requests: a receive and a send of MPI, a match that succeeds, and two failing matches on
+// different communicators.
 struct FailedMatches : ::testing::TestWithParam<int> {
   static constexpr int kCount = 5;
   enum Kind { kReceive, kSend, kMatched, kFirst, kSecond };
@@ -93,7 +95,7 @@ struct FailedMatches : ::testing::TestWithParam<int> {
     MPI_Comm_set_errhandler(second, handlers[1]);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, handlers[2]);
     for (MPI_Status& status : statuses)
-      status.MPI_ERROR = MPI_ERR_OTHER;  // what was there before the call
+      status.MPI_ERROR = MPI_ERR_OTHER;  // the value before the call
     for (int k = 0; k < kCount; ++k)
       kinds[static_cast<size_t>((k + GetParam()) % kCount)] = static_cast<Kind>(k);
     for (size_t i = 0; i < kCount; ++i)
@@ -122,7 +124,7 @@ struct FailedMatches : ::testing::TestWithParam<int> {
     }
     return request;
   }
-  // A match with oneself, of 10 bytes for so many.
+  // A match of the rank with itself: a message of `bytes` bytes, with room for 10.
   MPI_Request match(MPI_Comm communicator, int bytes) {
     const int at = requests.receive(memory.data(), 10, 0, 1, communicator);
     requests.send(memory.data(), bytes, 0, 1, communicator);
@@ -138,7 +140,7 @@ struct FailedMatches : ::testing::TestWithParam<int> {
     return fails(code, MPI_ERR_TRUNCATE, {kind == kFirst ? "20" : "30", "10"});
   }
 
-  // The codes of a call that has completed these, in the order of its statuses.
+  // Checks the result of a call that completed the requests `done`, in the order of its statuses.
   void expect_several(int code, const std::vector<int>& done) {
     int calls_before = calls_so_far_;
     const auto failed = std::find_if(done.begin(), done.end(), [&](int i) { return has_failed(kind(i)); });
@@ -149,7 +151,7 @@ struct FailedMatches : ::testing::TestWithParam<int> {
     }
     EXPECT_TRUE(fails(code, MPI_ERR_IN_STATUS));
     EXPECT_EQ(calls(), calls_before + 1);
-    EXPECT_EQ(heard_of(kind(*failed)).code, code) << "the first of those that failed";
+    EXPECT_EQ(heard_of(kind(*failed)).code, code) << "expected the first failed request's code";
     calls_so_far_ = calls();
     for (size_t k = 0; k < done.size(); ++k) {
       if (has_failed(kind(done[k])))
@@ -174,7 +176,7 @@ struct FailedMatches : ::testing::TestWithParam<int> {
   int calls_so_far_ = 0;
 };
 
-// MPI_Wait* and MPI_Test* in turn.
+// By MPI_Wait* or MPI_Test*, depending on the parameter.
 TEST_P(FailedMatches, All) {
   int flag = 0, code = MPI_SUCCESS;
   while (GetParam() % 2 == 1 && !flag && code == MPI_SUCCESS)
@@ -226,8 +228,9 @@ TEST_P(FailedMatches, OneByOne) {
 
 INSTANTIATE_TEST_SUITE_P(TurnedBy, FailedMatches, ::testing::Range(0, FailedMatches::kCount));
 
-// Whether the MPI finds that a message from oneself is too long (Open MPI 4.1 does not).
-bool tells_truncation() {
+// Whether the MPI reports that a message from the rank to itself is too long (Open MPI
+// 4.1 does not).
+bool reports_truncation() {
   int received = 0, sent[2] = {1, 2};
   std::array<MPI_Request, 2> requests;
   MPI_Irecv(&received, 1, MPI_INT, 0, 8, MPI_COMM_SELF, &requests[0]);
@@ -237,7 +240,7 @@ bool tells_truncation() {
   return tells;
 }
 
-// A request of the MPI's fails in the same call: its statuses have both errors.
+// A request of MPI fails in the same call: the statuses have both errors.
 TEST(FailedMatch, BesideAFailedReceive) {
   int message[2] = {1, 2};
   std::array<char, 20> memory{};
@@ -251,10 +254,10 @@ TEST(FailedMatch, BesideAFailedReceive) {
   int long_message[2] = {3, 4};
   MPI_Isend(long_message, 2, MPI_INT, 0, 9, MPI_COMM_SELF, &all[2]);
   EXPECT_TRUE(fails(MPI_Waitall(3, all.data(), statuses.data()), MPI_ERR_IN_STATUS));
-  if (tells_truncation()) {
+  if (reports_truncation()) {
     EXPECT_TRUE(fails(statuses[0].MPI_ERROR, MPI_ERR_TRUNCATE));
   }
-  // The MPI may end the call at its own error, with the match still to be collected.
+  // The MPI may return at its own error before the match completes.
   const int code = all[1] == MPI_REQUEST_NULL ? statuses[1].MPI_ERROR : MPI_Wait(&all[1], MPI_STATUS_IGNORE);
   EXPECT_TRUE(fails(code, MPI_ERR_TRUNCATE, {"20", "10"}));
   for (MPI_Request& request : all)
@@ -263,7 +266,8 @@ TEST(FailedMatch, BesideAFailedReceive) {
     }
 }
 
-// Requests of several communicators, the failing pairs at each place: by MPIX_Matchall, and by one match request.
+// Requests of several communicators, with the failing pairs at each place: by MPIX_Matchall and by
+// one match request.
 struct MatchallOverCommunicators : FailedMatches {
   void SetUp() override {
     FailedMatches::SetUp();
@@ -272,7 +276,7 @@ struct MatchallOverCommunicators : FailedMatches {
   }
 };
 
-TEST_P(MatchallOverCommunicators, TellsTheFirstThatFailed) {
+TEST_P(MatchallOverCommunicators, ReportsTheFirstFailure) {
   const std::array<Kind, 3> pairs{kFirst, kMatched, kSecond};
   for (const bool by_match_request : {false, true}) {
     heard_first = heard_second = heard_world = {};

@@ -1,5 +1,5 @@
-// Matching by the rules of MPI: source, tag, wildcards, and the order of the matching calls; and match requests, which
-// are ordinary MPI requests (those among others: tests/conformance/requests.cc).
+// Matching by MPI's rules: source, tag, wildcards, and the order of the matching calls. Also match
+// requests, which are ordinary MPI requests (mixed with others: tests/conformance/requests.cc).
 #include <array>
 #include <set>
 
@@ -12,8 +12,8 @@ struct Matching : OnAQueue {};
 
 // ---- Wildcards
 
-// From its match on the request belongs to one sender, whom the status names.
-TEST_F(Matching, WildcardsAreBoundForGood) {
+// After its match the request belongs to one sender, which the status names.
+TEST_F(Matching, WildcardsAreBoundPermanently) {
   std::vector<int> in(static_cast<size_t>(ranks()), -1);
   int out = rank();
   Requests requests;
@@ -63,12 +63,12 @@ struct OrderCase {
   const char* name;
   std::vector<int> receive_tags;
   std::vector<int> send_tags;
-  std::vector<int> expected;  // which send each receive gets
+  std::vector<int> expected;  // index of the send that each receive gets
 };
 
 struct Order : Matching, ::testing::WithParamInterface<OrderCase> {};
 
-// Whichever side comes first.
+// Either side may match first.
 TEST_P(Order, Decides) {
   const auto& [name, receive_tags, send_tags, expected] = GetParam();
   for (const bool receiver_late : {false, true}) {
@@ -85,7 +85,7 @@ TEST_P(Order, Decides) {
     Requests& later = receiver_late ? receives : sends;
     ASSERT_TRUE(ok(MPIX_Imatchall(first.count(), first.data(), &matches[0])));
     MPI_Barrier(MPI_COMM_WORLD);
-    // Offers that have arrived wait until receives are posted.
+    // Offers that have arrived wait for receives.
     int flag = 0;
     for (int i = 0; i < 50; ++i)
       MPI_Test(&matches[0], &flag, MPI_STATUS_IGNORE);
@@ -110,9 +110,9 @@ INSTANTIATE_TEST_SUITE_P(Of, Order,
                                                "Mixed", {2, MPI_ANY_TAG, 1, MPI_ANY_TAG}, {1, 2, 1, 9}, {1, 0, 2, 3}}),
                          [](const auto& info) { return info.param.name; });
 
-// ---- Beside the user's own messages
+// ---- Beside the program's own messages
 
-TEST_F(Matching, NoReceiveOfTheUsersTakesAMatchingMessage) {
+TEST_F(Matching, NoReceiveOfTheProgramTakesAMatchingMessage) {
   MPI_Comm copy;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   char swallowed[2][4096];
@@ -133,7 +133,7 @@ TEST_F(Matching, NoReceiveOfTheUsersTakesAMatchingMessage) {
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &waiting, MPI_STATUS_IGNORE);
   EXPECT_FALSE(waiting);
-  // They still receive what is theirs.
+  // The program's receives still get their own messages.
   MPI_Send(&out, 1, MPI_INT, partner(), 3, MPI_COMM_WORLD);
   MPI_Send(&out, 1, MPI_INT, partner(), 3, copy);
   MPI_Status statuses[2];
@@ -143,7 +143,7 @@ TEST_F(Matching, NoReceiveOfTheUsersTakesAMatchingMessage) {
   MPI_Comm_free(&copy);
 }
 
-// Those that MPI starts and those that are matched may have the same envelope.
+// Requests that MPI starts may have the same envelope as matched ones.
 TEST_F(Matching, LeavesUnmatchedPersistentRequestsAlone) {
   int out = rank(), in = -1, plain_out = 100 + rank(), plain_in = -1;
   Requests matched, plain;
@@ -163,7 +163,7 @@ TEST_F(Matching, LeavesUnmatchedPersistentRequestsAlone) {
 
 struct MatchRequests : OnAQueue {
   int out = rank(), in = -1;
-  Requests requests;  // receive, send
+  Requests requests;  // a receive and a send
 
   void SetUp() override {
     requests.receive(&in, sizeof in, partner(), 1);
@@ -198,7 +198,8 @@ TEST_F(MatchRequests, OneForNone) {
   verify();
 }
 
-// The order of the calls decides, not the order of completion; many may be out.
+// The order of the matching calls counts, not the order of completion. Many match requests
+// may be active.
 TEST_F(MatchRequests, ManyCompletedFromTheLastToTheFirst) {
   constexpr size_t kCount = 20;
   std::array<int, kCount> outs, ins{};
@@ -226,7 +227,7 @@ TEST_F(MatchRequests, IsMatchedMakesProgressAndCompletesNothing) {
   for (int i = 0; i < 2; ++i)
     for (flag = 0; !flag;)
       ASSERT_TRUE(ok(MPIX_Is_matched(requests[i], &flag)));
-  // The requests can be used at once, the match requests be completed later.
+  // The requests are usable at once; the match requests may complete later.
   verify();
   for (MPI_Request& match : matches) {
     EXPECT_NE(match, MPI_REQUEST_NULL);
@@ -258,7 +259,7 @@ TEST_F(MatchRequests, CannotBeCancelled) {
   verify();
 }
 
-TEST_F(MatchRequests, GetStatusLeavesItThere) {
+TEST_F(MatchRequests, GetStatusDoesNotCompleteIt) {
   auto matches = begin();
   MPI_Status status;
   for (int flag = 0; !flag;)
@@ -269,7 +270,7 @@ TEST_F(MatchRequests, GetStatusLeavesItThere) {
   verify();
 }
 
-// MPI lets a request be freed that nobody wants to complete: the match goes on.
+// MPI allows freeing an active request. The match still completes.
 TEST_F(MatchRequests, MayBeFreedBeforeItIsComplete) {
   MPI_Request matches[2];
   ASSERT_TRUE(ok(MPIX_Imatch(requests.at(0), &matches[0])));
@@ -284,7 +285,7 @@ TEST_F(MatchRequests, MayBeFreedBeforeItIsComplete) {
   verify();
 }
 
-// Its match is done, and nobody has collected it: it may be freed as any complete request.
+// The match is complete but not tested: the match request may be freed like any other.
 TEST_F(MatchRequests, MayBeFreedOnceItIsComplete) {
   for (int round = 0; round < 100; ++round) {
     Requests pair;
@@ -303,7 +304,7 @@ TEST_F(MatchRequests, MayBeFreedOnceItIsComplete) {
   verify();
 }
 
-// None of its requests may be freed before all are matched, not even those that are.
+// No request of the match may be freed before all are matched, not even a matched one.
 TEST_F(MatchRequests, KeepsItsRequestsUntilItIsComplete) {
   Requests all;
   all.receive(&in, sizeof in, rank(), 3);

@@ -1,5 +1,5 @@
-// MPI's own calls on requests that belong to a queue are refused and leave the transfer as it is; error handlers hear
-// it.
+// MPI's own calls on requests that belong to a queue are refused and leave the message as it is;
+// error handlers are invoked.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -18,7 +18,7 @@ struct HostCalls : MisuseOfPair {
     in.poison();
   }
 
-  // Every call that MPI has for the completion of requests.
+  // Expects that every completion call of MPI is refused.
   void refuse_completion() {
     int flag = 0, index = 0, count = 0;
     std::array<int, 2> indices;
@@ -48,8 +48,8 @@ struct HostCalls : MisuseOfPair {
   }
 };
 
-TEST_F(HostCalls, WhileTheTransferIsUnderWay) {
-  refuse_start();  // inactive, but the queue's
+TEST_F(HostCalls, WhileTheMessageIsInFlight) {
+  refuse_start();  // inactive, but it belongs to the queue
   Gate gate(stream);
   pair.start(queue);
   pair.wait(queue);
@@ -101,7 +101,7 @@ struct Handlers : Misuse {
   }
 };
 
-// Calls it once, with the code that the function returns where the handler does.
+// Expects one call of the handler, with the code that the function returns.
 TEST_F(Handlers, OfTheRequestsCommunicatorIsInvoked) {
   MPI_Comm_set_errhandler(copy, handler);
   Requests requests;
@@ -126,7 +126,7 @@ TEST_F(Handlers, OfTheRequestsCommunicatorIsInvoked) {
   EXPECT_EQ(seen.count, calls);
 }
 
-// Of a call on several requests it is the communicator of the one in error.
+// In a call on several requests, the handler of the failing request's communicator is invoked.
 TEST_F(Handlers, OfTheOffendingRequestAmongSeveral) {
   MPI_Comm_set_errhandler(copy, handler);
   Requests requests;
@@ -160,7 +160,7 @@ void call_back(MPI_Comm*, int*, ...) {
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
 }
 
-// No lock is held while a handler runs.
+// Lanyard holds no lock while a handler runs.
 TEST_F(Handlers, MayCallMpiAndLanyard) {
   MPI_Errhandler calling = MPI_ERRHANDLER_NULL;
   MPI_Comm_create_errhandler(call_back, &calling);
@@ -173,7 +173,7 @@ TEST_F(Handlers, MayCallMpiAndLanyard) {
   MPI_Errhandler_free(&calling);
 }
 
-TEST_F(Handlers, OfTheWorldIsInvokedWhereNoRequestIsConcerned) {
+TEST_F(Handlers, OfTheWorldIsInvokedWithoutARequest) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
   MPI_Request none = MPI_REQUEST_NULL;
   const int no_queue = MPIX_Queue_wait(MPIX_QUEUE_NULL);
@@ -186,8 +186,8 @@ TEST_F(Handlers, OfTheWorldIsInvokedWhereNoRequestIsConcerned) {
   EXPECT_NE(error_text(no_queue), error_text(no_request));
 }
 
-// The request outlives its communicator's handle.
-TEST_F(Handlers, OfTheWorldIsInvokedOnceTheCommunicatorIsFreed) {
+// A request outlives its communicator's handle.
+TEST_F(Handlers, OfTheWorldIsInvokedAfterTheCommunicatorIsFreed) {
   MPI_Comm_set_errhandler(copy, handler);
   Requests requests;
   requests.receive(in.data(), in.count(), rank(), 1, copy);
@@ -198,8 +198,8 @@ TEST_F(Handlers, OfTheWorldIsInvokedOnceTheCommunicatorIsFreed) {
   EXPECT_EQ(seen.communicator, MPI_COMM_WORLD);
 }
 
-// So does a match request, whose match has failed and that nobody has collected yet.
-TEST_F(Handlers, OfTheWorldIsInvokedForAMatchRequestThatOutlivesItsCommunicator) {
+// So does a match request whose match has failed but was not tested.
+TEST_F(Handlers, OfTheWorldIsInvokedWhenAMatchRequestOutlivesItsCommunicator) {
   MPI_Comm_set_errhandler(copy, handler);
   Requests requests;
   requests.receive(in.data(), in.count() - 1, rank(), 1, copy);
@@ -216,8 +216,8 @@ TEST_F(Handlers, OfTheWorldIsInvokedForAMatchRequestThatOutlivesItsCommunicator)
   EXPECT_EQ(seen.communicator, MPI_COMM_WORLD);
 }
 
-// A communicator that could not be freed is still its requests'.
-TEST_F(Handlers, OfACommunicatorThatWasNotFreedIsInvokedAsBefore) {
+// A communicator whose MPI_Comm_free failed still belongs to its requests.
+TEST_F(Handlers, OfACommunicatorThatCouldNotBeFreedIsInvoked) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
   Requests requests;
@@ -237,7 +237,7 @@ TEST(ErrorCodes, HaveClassesOfTheirOwn) {
   const std::array<int, 6> classes{MPIX_ERR_QUEUE,  MPIX_ERR_BUSY,    MPIX_ERR_NO_ENTRIES,
                                    MPIX_ERR_FAILED, MPIX_ERR_STALLED, MPIX_ERR_NIC};
   for (size_t i = 0; i < classes.size(); ++i) {
-    EXPECT_GT(classes[i], MPI_ERR_LASTCODE) << "a class that MPI has";
+    EXPECT_GT(classes[i], MPI_ERR_LASTCODE) << "the class is one of MPI's";
     EXPECT_EQ(error_class(classes[i]), classes[i]);
     EXPECT_FALSE(error_text(classes[i]).empty());
     for (size_t j = 0; j < i; ++j)
@@ -247,7 +247,7 @@ TEST(ErrorCodes, HaveClassesOfTheirOwn) {
   EXPECT_EQ(MPIX_Error_class_of(static_cast<MPIX_Error_kind>(6)), MPI_ERR_OTHER);
 }
 
-// Classes of the program's own live beside them, made before or after.
+// The program's own classes work beside Lanyard's, whether added before or after them.
 TEST(ErrorCodes, LiveBesideTheProgramsOwn) {
   int before = -1, code = -1;
   ASSERT_TRUE(ok(MPI_Add_error_class(&before)));
@@ -258,8 +258,8 @@ TEST(ErrorCodes, LiveBesideTheProgramsOwn) {
   EXPECT_EQ(error_text(code), "the program's own");
 }
 
-// A text ends within MPI_MAX_ERROR_STRING, and its length is without the end.
-TEST(ErrorCodes, HaveTextsThatFitTheMpisRoom) {
+// A text with its terminator fits into MPI_MAX_ERROR_STRING; the length excludes the terminator.
+TEST(ErrorCodes, HaveTextsThatFitMpisLimit) {
   MPI_Request none = MPI_REQUEST_NULL;
   for (const int code : {MPIX_ERR_QUEUE, MPIX_Queue_wait(MPIX_QUEUE_NULL), MPIX_Match(&none, MPI_STATUS_IGNORE)}) {
     std::array<char, MPI_MAX_ERROR_STRING + 8> text;
@@ -273,9 +273,9 @@ TEST(ErrorCodes, HaveTextsThatFitTheMpisRoom) {
   }
 }
 
-// More errors than there are codes: each is right until as many others have happened.
-TEST(ErrorCodes, AreRightUntilAsManyOthersHaveHappened) {
-  constexpr int kCodes = 256;  // as api/errors.h has it
+// More errors than codes: a code keeps its text until as many other errors have occurred.
+TEST(ErrorCodes, KeepTheirTextForAsManyOtherErrors) {
+  constexpr int kCodes = 256;  // the value in api/errors.h
   constexpr int kErrors = 3 * kCodes;
   int value = 0;
   std::vector<int> codes;
@@ -312,7 +312,7 @@ TEST(ErrorCodes, AreRightUntilAsManyOthersHaveHappened) {
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   EXPECT_LE(distinct.size(), static_cast<size_t>(kCodes));
-  // An old one that happens again has its code still, and lasts as long as a new one.
+  // An old error that occurs again keeps its code, and the code lives as long as a new one.
   const int oldest = kErrors - kCodes;
   EXPECT_EQ(err(oldest), codes[static_cast<size_t>(oldest)]);
   for (int error = kErrors; error < kErrors + kCodes - 1; ++error) {

@@ -1,4 +1,5 @@
-// Misuse of requests, queues and streams: the right error class, a message with the facts, nothing changed.
+// Misuse of requests, queues and streams: the right error class, a message with the facts,
+// and no change.
 #include <algorithm>
 #include <array>
 
@@ -35,7 +36,7 @@ TEST_F(Requesting, ASecondStartWithoutAWait) {
   refused([&] { return MPIX_Enqueue_start(queue, pair.at(1)); }, MPI_ERR_REQUEST,
           {"send", myself(), "tag 3", "40 B", "wait"});
   refused([&] { return MPIX_Enqueue_start(queue, pair.at(0)); }, MPI_ERR_REQUEST, {"recv", "wait"});
-  // Completion does not replace the wait.
+  // Completion does not replace MPIX_Enqueue_wait.
   queue.wait();
   refused([&] { return MPIX_Enqueue_startall(queue, 2, pair.data()); }, MPI_ERR_REQUEST, {"wait"});
   pair.wait(queue);
@@ -88,7 +89,7 @@ TEST_F(Requesting, MatchingWhileMatching) {
   verify_pair(pair);
 }
 
-// ---- What is not a persistent request, and arrays
+// ---- Handles that are no persistent requests; arrays
 
 TEST_F(Requesting, AHandleThatWasFreed) {
   pair.match();
@@ -100,7 +101,7 @@ TEST_F(Requesting, AHandleThatWasFreed) {
   }
 }
 
-TEST_F(Requesting, OneStandsInACallTwice) {
+TEST_F(Requesting, ARequestListedTwice) {
   std::array<MPI_Request, 3> twice{pair[0], pair[1], pair[0]};
   MPI_Request match = MPI_REQUEST_NULL;
   refused([&] { return MPIX_Matchall(3, twice.data(), MPI_STATUSES_IGNORE); }, MPI_ERR_REQUEST, {"request 2", "twice"});
@@ -126,7 +127,7 @@ TEST_F(Requesting, AllOrNone) {
     refused([&] { return MPIX_Enqueue_startall(queue, 7, requests.data()); }, MPI_ERR_REQUEST,
             {"request " + std::to_string(bad)});
   }
-  // The last three have no start.
+  // The last three have not been started.
   ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 4, good.data())));
   refused([&] { return MPIX_Enqueue_waitall(queue, 6, good.data()); }, MPI_ERR_REQUEST);
   refused([&] { return MPIX_Enqueue_startall(queue, 3, good.at(3)); }, MPI_ERR_REQUEST);
@@ -150,14 +151,14 @@ TEST_F(Requesting, NegativeCountsAndNoArrays) {
   refused([&] { return MPIX_Enqueue_startall(queue, 2, nullptr); }, MPI_ERR_ARG);
   refused([&] { return MPIX_Enqueue_wait(queue, nullptr); }, MPI_ERR_ARG);
   refused([&] { return MPIX_Enqueue_waitall(queue, 2, nullptr); }, MPI_ERR_ARG);
-  // Nothing is nothing, and no error.
+  // Calls on no requests succeed.
   EXPECT_TRUE(ok(MPIX_Enqueue_startall(queue, 0, nullptr)));
   EXPECT_TRUE(ok(MPIX_Enqueue_waitall(queue, 0, nullptr)));
   pair.match();
   verify_pair(pair);
 }
 
-TEST_F(Requesting, BadArgumentsOfTheMpisOwnCalls) {
+TEST_F(Requesting, BadArgumentsOfMpisOwnCalls) {
   MPI_Request request = MPI_REQUEST_NULL;
   EXPECT_TRUE(fails(MPI_Send_init(out.data(), -1, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &request), MPI_ERR_COUNT));
   EXPECT_TRUE(fails(MPI_Recv_init(in.data(), 1, MPI_BYTE, ranks(), 1, MPI_COMM_WORLD, &request), MPI_ERR_RANK));
@@ -166,7 +167,7 @@ TEST_F(Requesting, BadArgumentsOfTheMpisOwnCalls) {
   EXPECT_TRUE(fails(MPI_Rsend_init(out.data(), 1, MPI_DATATYPE_NULL, 0, 1, MPI_COMM_WORLD, &request), MPI_ERR_TYPE));
 }
 
-// ---- What cannot be matched at all
+// ---- Requests that cannot be matched
 
 TEST_F(Requesting, DatatypesThatAreNotFollowed) {
   MPI_Datatype share = MPI_DATATYPE_NULL, type = MPI_DATATYPE_NULL;
@@ -189,7 +190,7 @@ TEST_F(Requesting, DatatypesThatAreNotFollowed) {
   MPI_Type_free(&type);
 }
 
-// MPI's own start is under way: the request is MPI's until it has completed.
+// Started by MPI_Start: the request belongs to MPI until it completes.
 TEST_F(Requesting, AStartedRequest) {
   ASSERT_TRUE(ok(MPI_Start(pair.at(0))));
   MPI_Request match = MPI_REQUEST_NULL;
@@ -202,7 +203,7 @@ TEST_F(Requesting, AStartedRequest) {
   verify_pair(pair);
 }
 
-// One unfit request keeps the others of the call from being matched.
+// One invalid request in the call: none is matched.
 TEST_F(Requesting, AFailedMatchallMatchesNone) {
   std::array<MPI_Request, 3> bad{pair[0], pair[1], MPI_REQUEST_NULL};
   MPI_Request match = MPI_REQUEST_NULL;
@@ -224,7 +225,7 @@ TEST_F(Requesting, AFailedMatchallMatchesNone) {
 
 struct Queueing : MisuseOfPair {};
 
-TEST_F(Queueing, HandlesThatAreNoQueue) {
+TEST_F(Queueing, InvalidQueueHandles) {
   pair.match();
   int no_queue = 0;
   MPIX_Queue stale = MPIX_QUEUE_NULL;
@@ -251,7 +252,7 @@ TEST_F(Queueing, HandlesThatAreNoQueue) {
   verify_pair(pair);
 }
 
-TEST_F(Queueing, QueuesOfNoKindOrStream) {
+TEST_F(Queueing, QueuesOfAnInvalidKindOrStream) {
   Stream other;
   MPIX_Queue made = MPIX_QUEUE_NULL;
   MPIX_Host_stream none = MPIX_HOST_STREAM_NULL;
@@ -265,7 +266,7 @@ TEST_F(Queueing, QueuesOfNoKindOrStream) {
   Queue fine(other);
 }
 
-TEST_F(Queueing, StreamsOfGpusThatAreNotThere) {
+TEST_F(Queueing, StreamsOfMissingGpus) {
   void* no_stream = nullptr;
   MPIX_Queue made = MPIX_QUEUE_NULL;
   for (MPIX_Queue_type type : {MPIX_QUEUE_CUDA, MPIX_QUEUE_HIP})
@@ -277,7 +278,7 @@ TEST_F(Queueing, AStreamHasOneQueue) {
   MPIX_Queue second = MPIX_QUEUE_NULL;
   refused([&] { return MPIX_Queue_init(&second, MPIX_QUEUE_HOST, &stream.handle()); }, MPIX_ERR_BUSY, {"stream"});
   EXPECT_EQ(second, MPIX_QUEUE_NULL);
-  // Another one once the first has gone.
+  // A stream may get another queue after the first is freed.
   Stream other;
   for (int i = 0; i < 3; ++i)
     Queue one_after_another(other);
@@ -288,7 +289,7 @@ TEST_F(Queueing, AStreamOutlivesItsQueue) {
   EXPECT_NE(stream.handle(), MPIX_HOST_STREAM_NULL);
 }
 
-// It would wait for itself.
+// The kernel would wait for itself.
 TEST_F(Queueing, AKernelWaitsForNoStream) {
   int waited = MPI_SUCCESS, synchronised = MPI_SUCCESS;
   stream.launch([&] {
@@ -300,7 +301,7 @@ TEST_F(Queueing, AKernelWaitsForNoStream) {
   EXPECT_TRUE(fails(synchronised, MPIX_ERR_BUSY, {"MPIX_Host_stream_synchronize", "kernel"}));
 }
 
-TEST_F(Queueing, HandlesThatAreNoStream) {
+TEST_F(Queueing, InvalidStreamHandles) {
   MPIX_Host_stream freed = MPIX_HOST_STREAM_NULL;
   ASSERT_TRUE(ok(MPIX_Host_stream_create(&freed)));
   ASSERT_TRUE(ok(MPIX_Host_stream_free(&freed)));
@@ -325,7 +326,7 @@ TEST_F(Queueing, HandlesThatAreNoStream) {
   refused([&] { return MPIX_Host_stream_launch(stream.handle(), nullptr, nullptr); }, MPI_ERR_ARG);
 }
 
-// ---- Work outstanding
+// ---- Freeing with work in flight
 
 TEST_F(Queueing, NoFreeingWithAStartThatHasNoWait) {
   pair.match();

@@ -1,4 +1,5 @@
-// Lanyard's objects with C++ lifetimes, and what the tests of the API ask of results, figures, hints and bytes.
+// Lanyard's objects with C++ lifetimes, and checks of results, figures, hints and bytes for
+// the API's tests.
 #ifndef LANYARD_TESTS_API_OBJECTS_H_
 #define LANYARD_TESTS_API_OBJECTS_H_
 
@@ -49,13 +50,13 @@ inline ::testing::AssertionResult ok(int code) {
   return ::testing::AssertionFailure() << "class " << error_class(code) << ": " << error_text(code);
 }
 
-// Whether the code is of this class, and its text (or `text`) has all these facts and none of the others.
+// Whether the code has this class, and `text` contains all `facts` and none of `not_facts`.
 inline ::testing::AssertionResult fails(int code, int expected_class, std::initializer_list<std::string> facts,
                                         std::initializer_list<std::string> not_facts, const std::string& text) {
   if (code == MPI_SUCCESS)
-    return ::testing::AssertionFailure() << "no error";
+    return ::testing::AssertionFailure() << "the call returned MPI_SUCCESS";
   if (error_class(code) != expected_class)
-    return ::testing::AssertionFailure() << "class " << error_class(code) << " instead of " << expected_class << ": "
+    return ::testing::AssertionFailure() << "class " << error_class(code) << ", expected " << expected_class << ": "
                                          << text;
   for (const std::string& fact : facts)
     if (text.find(fact) == std::string::npos)
@@ -69,7 +70,8 @@ inline ::testing::AssertionResult fails(int code, int expected_class, std::initi
   return fails(code, expected_class, facts, {}, error_text(code));
 }
 
-// As fails(), also of what `call` wrote to stderr: a report is longer than MPI's error strings may be.
+// Like fails(), but also searches what `call` writes to stderr: a report may be longer than MPI's
+// error strings.
 template <typename Call>
 inline ::testing::AssertionResult reports(Call call, int expected_class, std::initializer_list<std::string> facts,
                                           std::initializer_list<std::string> not_facts = {}) {
@@ -81,7 +83,7 @@ inline ::testing::AssertionResult reports(Call call, int expected_class, std::in
 
 using Facts = std::map<std::string, std::string>;
 
-// What an info object says. It is freed.
+// Returns the content of an info object and frees it.
 inline Facts facts_in(MPI_Info info) {
   Facts facts;
   if (info == MPI_INFO_NULL)
@@ -153,7 +155,7 @@ class Queue {
   MPIX_Queue handle_ = MPIX_QUEUE_NULL;
 };
 
-// What a refused call must not change.
+// Figures that a refused call must not change.
 struct Enqueued {
   uint64_t starts = 0, waits = 0, triggers = 0, entries_posted = 0;
   explicit Enqueued(const Queue& queue)
@@ -181,10 +183,10 @@ inline const char* name_of(Mode mode) {
   return mode == Mode::kSend ? "send" : mode == Mode::kRsend ? "rsend" : "ssend";
 }
 
-// Of two partners the even rank sends, where a test has one sender.
+// In tests with one sender per pair, the partner with the even rank sends.
 inline bool sends() { return rank() % 2 == 0; }
 
-// Persistent requests, freed at the end.
+// Persistent requests. The destructor frees them.
 class Requests {
  public:
   Requests() = default;
@@ -192,7 +194,7 @@ class Requests {
   Requests(const Requests&) = delete;
   Requests& operator=(const Requests&) = delete;
 
-  // The index of the new request.
+  // Adds a request and returns its index.
   int send(const void* buffer, int count, int peer, int tag, MPI_Comm communicator = MPI_COMM_WORLD,
            Mode mode = Mode::kSend, MPI_Datatype datatype = MPI_BYTE) {
     const auto init = mode == Mode::kSend ? MPI_Send_init : mode == Mode::kRsend ? MPI_Rsend_init : MPI_Ssend_init;
@@ -202,7 +204,7 @@ class Requests {
               MPI_Datatype datatype = MPI_BYTE) {
     return add([&](MPI_Request* r) { return MPI_Recv_init(buffer, count, datatype, peer, tag, communicator, r); });
   }
-  // This rank's side of a message between partners.
+  // Adds this rank's side of a message between partners.
   int half(void* buffer, int count, int tag, Mode mode = Mode::kSend) {
     return sends() ? send(buffer, count, partner(), tag, MPI_COMM_WORLD, mode) : receive(buffer, count, partner(), tag);
   }
@@ -219,11 +221,11 @@ class Requests {
   MPI_Request* at(int index) { return &requests_[static_cast<size_t>(index)]; }
   MPI_Request& operator[](int index) { return requests_[static_cast<size_t>(index)]; }
 
-  // The calls on all of them, which must succeed.
+  // Calls on all requests, which must succeed.
   void match() { EXPECT_TRUE(ok(MPIX_Matchall(count(), data(), MPI_STATUSES_IGNORE))); }
   void start(Queue& queue) { EXPECT_TRUE(ok(MPIX_Enqueue_startall(queue, count(), data()))); }
   void wait(Queue& queue) { EXPECT_TRUE(ok(MPIX_Enqueue_waitall(queue, count(), data()))); }
-  // Once, to the end.
+  // Runs all requests once, to completion.
   void run(Queue& queue) {
     start(queue);
     wait(queue);
@@ -241,11 +243,11 @@ class Requests {
   std::vector<MPI_Request> requests_;
 };
 
-// The request of a persistent collective, freed at the end.
+// The request of a persistent collective. The destructor frees it.
 class Collective {
  public:
   Collective() = default;
-  // By a call and all of its arguments but the last two.
+  // `init` is an initialization call, `arguments` all its arguments but the last two.
   template <typename Init, typename... Arguments>
   explicit Collective(Init init, Arguments... arguments) {
     EXPECT_TRUE(ok(init(arguments..., MPI_INFO_NULL, &request_)));
@@ -259,7 +261,7 @@ class Collective {
   void match() { EXPECT_TRUE(ok(MPIX_Match(&request_, MPI_STATUS_IGNORE))); }
   void start(MPIX_Queue queue) { EXPECT_TRUE(ok(MPIX_Enqueue_start(queue, &request_))); }
   void wait(MPIX_Queue queue) { EXPECT_TRUE(ok(MPIX_Enqueue_wait(queue, &request_))); }
-  // Once, to the end.
+  // Runs the collective once, to completion.
   void run(Queue& queue) {
     start(queue);
     wait(queue);
@@ -275,7 +277,7 @@ class Collective {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-// ---- Hints on requests, and what is in force
+// ---- Hints on requests, and their effect
 
 inline Facts facts_of(MPI_Request request) {
   MPI_Info info = MPI_INFO_NULL;
@@ -296,19 +298,19 @@ inline void hint_all(Requests& requests, const char* name) {
     EXPECT_TRUE(ok(hint(*requests.at(i), name)));
 }
 
-// Whether senders raise flags.
+// Whether the queue uses sender flags.
 inline bool flags(Queue& queue) { return queue.info()["strategy"] == "sender-flag"; }
 
 // ---- Bytes
 
-// Content that tells its origin: every seed and place has its own.
+// Content of a message: differs by seed and place.
 inline uint64_t content_word(uint64_t seed, uint64_t place) {
   uint64_t x = seed * 0x9e3779b97f4a7c15u + place + 1;
   x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9u;
   return x ^ (x >> 32);
 }
 
-// A buffer with bytes before and after it that nobody may touch.
+// A buffer with guard bytes before and after it.
 class Buffer {
  public:
   explicit Buffer(size_t bytes) : bytes_(bytes), memory_(bytes + 2 * kGuard, kGuardByte) {}
@@ -320,7 +322,8 @@ class Buffer {
     visit(seed, [](unsigned char& byte, unsigned char expected) { byte = expected; });
   }
   void poison() { std::fill_n(memory_.begin() + kGuard, bytes_, kPoison); }
-  // How many of the first `bytes` bytes are not the seed's, and of the rest not poison; guards count as the rest.
+  // Counts wrong bytes: the first `bytes` bytes must be the seed's, the rest poison, the
+  // guards unchanged.
   size_t mistakes(uint64_t seed, size_t bytes = SIZE_MAX) {
     size_t wrong = 0;
     size_t place = 0;
@@ -353,7 +356,7 @@ class Buffer {
   std::vector<unsigned char> memory_;
 };
 
-// A seed for what `from` sends to `to` in an iteration.
+// A seed for the message from `from` to `to` in an iteration.
 inline uint64_t seed_of(int from, int to, int iteration, int extra = 0) {
   return content_word(static_cast<uint64_t>(from) << 32 | static_cast<uint32_t>(to),
                       static_cast<uint64_t>(iteration) << 16 | static_cast<uint32_t>(extra));
@@ -363,17 +366,17 @@ inline uint64_t seed_of(int from, int to, int iteration, int extra = 0) {
   if (partner() == rank()) \
   GTEST_SKIP() << "needs an even number of ranks"
 
-// Pairs of a receive and a send, each of whose messages tells its origin and its iteration.
+// Pairs of a receive and a send. Each message's content depends on its ranks and its iteration.
 class Messages {
   struct Pair {
     Buffer out, in;
     int peer, tag;
   };
-  std::vector<std::unique_ptr<Pair>> pairs_;  // outlives the requests
+  std::vector<std::unique_ptr<Pair>> pairs_;  // must outlive the requests
 
  public:
-  Requests requests;  // of each pair the receive, then the send
-  size_t wrong = 0;   // bytes, of what was checked
+  Requests requests;  // for each pair the receive, then the send
+  size_t wrong = 0;   // wrong bytes in the checked messages
 
   void add(size_t bytes, int peer, int tag, MPI_Comm communicator = MPI_COMM_WORLD, Mode mode = Mode::kSend) {
     Pair& pair = *pairs_.emplace_back(std::make_unique<Pair>(Pair{Buffer(bytes), Buffer(bytes), peer, tag}));
@@ -404,7 +407,7 @@ class Messages {
         pair->out.poison();
     });
   }
-  // An iteration of all pairs, for which the host does not wait.
+  // Enqueues an iteration of all pairs. The host does not wait.
   void run(Stream& stream, Queue& queue, int iteration) {
     fill(stream, iteration);
     requests.start(queue);
@@ -413,7 +416,7 @@ class Messages {
   }
 };
 
-// Proves that the library still works: an exchange with the partner, and with oneself.
+// Expects that messages still work, with the partner and from the rank to itself.
 inline void verify_exchange(Queue& queue, Stream& stream, int iterations = 3) {
   for (const int peer : {partner(), rank()}) {
     Messages messages;
@@ -426,9 +429,9 @@ inline void verify_exchange(Queue& queue, Stream& stream, int iterations = 3) {
   }
 }
 
-// ---- Calls that are refused
+// ---- Refused calls
 
-// Holds a stream up until it is opened.
+// Holds a stream until open().
 class Gate {
  public:
   explicit Gate(Stream& stream) {
@@ -437,7 +440,7 @@ class Gate {
       while (!state->open.load())
         std::this_thread::sleep_for(std::chrono::microseconds(50));
     });
-    // On the stream's own thread, so that no thread that waits for the stream is caught in it.
+    // The stream's own thread must run the gate, so that no thread that waits for the stream does.
     while (!state_->closed.load())
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
@@ -447,7 +450,7 @@ class Gate {
   void open() { state_->open = true; }
 
  private:
-  // The stream looks at it once more after it was opened, when the gate may be gone.
+  // The stream reads the state once more after open(), when the gate may be destroyed.
   struct State {
     std::atomic<bool> closed{false};
     std::atomic<bool> open{false};
@@ -455,24 +458,24 @@ class Gate {
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-// A refused call says why, changes nothing, and what follows works.
+// A refused call reports the reason and changes nothing, and later calls work.
 struct Misuse : OnAQueue {
   Buffer out{40}, in{40};
 
   void TearDown() override { verify_exchange(queue, stream); }
 
-  // Requires that nothing is under way in the queue.
+  // Requires that nothing is in flight on the queue.
   void refused(const std::function<int()>& call, int error_class, std::initializer_list<std::string> facts = {}) {
     const Enqueued before(queue);
     EXPECT_TRUE(fails(call(), error_class, facts));
     EXPECT_EQ(Enqueued(queue), before);
   }
-  // A receive and a send, to oneself.
+  // Adds a receive and a send from the rank to itself.
   void add_pair(Requests& requests, int tag = 3, MPI_Comm communicator = MPI_COMM_WORLD) {
     requests.receive(in.data(), in.count(), rank(), tag, communicator);
     requests.send(out.data(), out.count(), rank(), tag, communicator);
   }
-  // The pair works `iterations` times.
+  // Expects that the pair works.
   void verify_pair(Requests& requests, int iterations = 2) {
     for (int i = 0; i < iterations; ++i) {
       out.fill(seed_of(rank(), rank(), i));
@@ -484,7 +487,7 @@ struct Misuse : OnAQueue {
   std::string myself() const { return "peer " + std::to_string(rank()); }
 };
 
-// The same, with a pair of requests to oneself.
+// The same with a pair of requests from the rank to itself.
 struct MisuseOfPair : Misuse {
   Requests pair;
 

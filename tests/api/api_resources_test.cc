@@ -1,5 +1,5 @@
-// What requests take of the process: a warm queue's enqueue path neither allocates nor enters the kernel; requests that
-// come and go leave nothing behind; messages may have more than 2 GiB.
+// Resources of requests: a warm queue's enqueue path neither allocates nor makes system calls;
+// requests that are made and freed leak nothing; messages may be longer than 2 GiB.
 #include <malloc.h>
 
 #include <algorithm>
@@ -21,10 +21,10 @@ namespace {
 
 constexpr int kRequests = 16;
 constexpr int kRounds = 100;
-// So many are enqueued before the stream runs any: all fit into the card's entries.
+// Rounds enqueued before the stream runs any. All fit into the NIC's entries.
 constexpr int kRoundsAGate = 10;
 
-// A plain function on the stream that holds it up: it must not allocate either.
+// Holds the stream like Gate, but as a plain function that does not allocate.
 struct Barrier {
   std::atomic<bool> closed{false}, open{false};
 };
@@ -71,7 +71,7 @@ struct Enqueuing : OnAQueue {
     }
   }
 
-  // Calls `enqueue` while the stream stands still, then lets everything run.
+  // Calls `enqueue` while the stream is held, then lets everything run.
   template <typename Function>
   void gated(Function enqueue) {
     Barrier barrier;
@@ -86,7 +86,7 @@ struct Enqueuing : OnAQueue {
 
 TEST_F(Enqueuing, AllocatesNothing) {
   if (!allocations_are_counted())
-    GTEST_SKIP() << "a sanitizer has operator new";
+    GTEST_SKIP() << "a sanitizer replaces operator new in this build";
   for (const auto enqueue : {&Enqueuing::enqueue_rounds, &Enqueuing::enqueue_rounds_one_by_one}) {
     uint64_t allocations = 0;
     for (int i = 0; i < kRounds / kRoundsAGate; ++i)
@@ -101,8 +101,8 @@ TEST_F(Enqueuing, AllocatesNothing) {
   EXPECT_EQ(queue.figure("entries_overflowed"), 0u);
 }
 
-// New requests may get the handles of freed ones, and are others all the same.
-TEST_F(Enqueuing, OthersMayTakeTheHandlesOfThoseThatWereFreed) {
+// New requests may get the handles of freed ones. They are different requests all the same.
+TEST_F(Enqueuing, NewRequestsMayGetTheHandlesOfFreedOnes) {
   enqueue_round();
   queue.wait();
   int sent = 1000 + rank(), received = -1;
@@ -124,8 +124,8 @@ TEST_F(Enqueuing, OthersMayTakeTheHandlesOfThoseThatWereFreed) {
   EXPECT_EQ(failures, 0);
 }
 
-// The card and the stream may have to be woken when nothing was enqueued for long (gpu/stream.h S3): so each
-// measurement comes right after another round, and does not count if it took long itself.
+// After a pause the NIC and the stream may need a system call to wake up (gpu/stream.h S3). So each
+// measurement directly follows another round, and does not count if it took long itself.
 TEST_F(Enqueuing, MakesNoSystemCall) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kLong = std::chrono::milliseconds(50);
@@ -146,7 +146,7 @@ TEST_F(Enqueuing, MakesNoSystemCall) {
       calls.insert(calls.end(), more.begin(), more.end());
     });
   };
-  // The counting happens on a thread of its own, while this one waits.
+  // The counter's own thread makes the calls while this one waits.
   ASSERT_TRUE(SyscallCounter::run([&](SyscallCounter& counter) {
     for (int i = 0; i < kRounds / kRoundsAGate; ++i) {
       measure(counter, [this] { enqueue_rounds(); });
@@ -154,27 +154,28 @@ TEST_F(Enqueuing, MakesNoSystemCall) {
     }
   }));
   EXPECT_TRUE(calls.empty()) << SyscallCounter::names(calls);
-  EXPECT_GT(measured, kRounds / kRoundsAGate) << "the machine is too busy to tell";
+  EXPECT_GT(measured, kRounds / kRoundsAGate) << "the machine is too busy to measure";
   EXPECT_EQ(failures, 0);
   EXPECT_EQ(queue.figure("entries_overflowed"), 0u);
 }
 
-// ---- Requests that come and go
+// ---- Requests that are made and freed repeatedly
 
-constexpr int kMade = 24'000;  // some seconds
-// Pairs a match: one that is as small as a match can be takes as long as the processes take to wake each other.
+constexpr int kMade = 24'000;  // takes a few seconds
+// Pairs per match. The time of a small match is the time that the processes take to
+// wake each other.
 constexpr int kPairs = 32;
 constexpr int kStarts = 2;
-constexpr int kSections = 4;  // after each of which the memory is looked at
-constexpr size_t kInts = 3;   // of a message, the middle one of which a datatype with gaps leaves out
+constexpr int kSections = 4;  // memory is measured after each
+constexpr size_t kInts = 3;   // in a message; a datatype with gaps leaves out the middle one
 
-// What the process has of the system and the card.
-struct Belongings {
+// Resources of the process: the NIC's and the system's.
+struct ProcessResources {
   uint64_t counters = 0, regions = 0, entries = 0, failures = 0;
   uint64_t allocated = 0;  // bytes
   uint64_t files = 0, mappings = 0;
 
-  explicit Belongings(const Queue& queue)
+  explicit ProcessResources(const Queue& queue)
       : counters(queue.figure("counters")),
         regions(queue.figure("regions")),
         entries(queue.figure("entries_in_use")),
@@ -187,7 +188,7 @@ struct Belongings {
     for (std::string line; std::getline(maps, line);)
       ++mappings;
   }
-  friend std::ostream& operator<<(std::ostream& out, const Belongings& b) {
+  friend std::ostream& operator<<(std::ostream& out, const ProcessResources& b) {
     return out << b.counters << " counters, " << b.regions << " regions, " << b.entries << " entries, " << b.failures
                << " failures, " << b.allocated << " bytes, " << b.files << " files, " << b.mappings << " mappings";
   }
@@ -195,7 +196,7 @@ struct Belongings {
 
 class Cycles : public ::testing::Test {
  protected:
-  // One match's worth of requests, of every kind.
+  // One match with requests of every kind.
   void round(int number) {
     Requests requests;
     const int peer = number % 4 == 3 ? rank() : partner();
@@ -223,7 +224,7 @@ class Cycles : public ::testing::Test {
       std::fill(in_.begin(), in_.end(), -1);
       ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue_, kPairs, requests.data())));
       stream_.synchronize();
-      MPI_Barrier(MPI_COMM_WORLD);  // what ready sends need
+      MPI_Barrier(MPI_COMM_WORLD);  // required for ready sends
       ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue_, kPairs, requests.at(kPairs))));
       requests.wait(queue_);
       queue_.wait();
@@ -257,38 +258,39 @@ class Cycles : public ::testing::Test {
   int rounds_ = 0;
 };
 
-TEST_F(Cycles, LeaveNothingBehind) {
-  run(kMade / 4);  // until everything that is kept for the next time is there
-  const Belongings before(queue_);
+TEST_F(Cycles, LeakNothing) {
+  run(kMade / 4);  // warms up: fills all caches
+  const ProcessResources before(queue_);
   uint64_t least_growth = UINT64_MAX;
   uint64_t allocated = before.allocated;
   for (int section = 0; section < kSections; ++section) {
     run(kMade / kSections);
-    const uint64_t now = Belongings(queue_).allocated;
+    const uint64_t now = ProcessResources(queue_).allocated;
     least_growth = std::min(least_growth, now - std::min(now, allocated));
     allocated = now;
   }
-  const Belongings after(queue_);
+  const ProcessResources after(queue_);
   std::printf("rank %d: %d requests: %s\n", rank(), kMade, (::testing::Message() << after).GetString().c_str());
   EXPECT_EQ(after.counters, before.counters);
   EXPECT_EQ(after.regions, before.regions);
   EXPECT_EQ(after.entries, 0u);
   EXPECT_EQ(after.failures, 0u);
   EXPECT_EQ(after.files, before.files);
-#if !defined(LANYARD_THREAD_SANITIZER)  // which maps memory of its own as it goes
+#if !defined(LANYARD_THREAD_SANITIZER)  // it maps memory of its own
   EXPECT_LE(after.mappings, before.mappings + 2) << before;
 #endif
-  // A leak of one request in eight would be more: malloc has no piece below 32 bytes. A leak shows in every section;
-  // what the other process's lead in one of them made a buffer grow by (some 40 KiB were seen) does not.
+  // A leak in one request of eight would exceed this: malloc's smallest piece is 32 bytes. A
+  // leak shows in every section. A buffer that grows because one process runs ahead (some 40 KiB
+  // seen) shows in one.
 #if !defined(LANYARD_ADDRESS_SANITIZER) && !defined(LANYARD_THREAD_SANITIZER)
   EXPECT_LE(least_growth, static_cast<uint64_t>(kMade / kSections) * 3) << before;
 #endif
 }
 
-// ---- 2^31 + 8 bytes from rank 0 to rank 1, where they have gaps: 8 GiB of memory
+// ---- 2^31 + 8 bytes from rank 0 to rank 1; with gaps 8 GiB of memory
 
-constexpr uint64_t kNumbers = (uint64_t{1} << 28) + 1;  // of 8 bytes
-constexpr uint64_t kBlock = uint64_t{1} << 17;          // numbers, then a gap of kGap
+constexpr uint64_t kNumbers = (uint64_t{1} << 28) + 1;  // of 8 bytes each
+constexpr uint64_t kBlock = uint64_t{1} << 17;          // numbers before each gap of kGap numbers
 constexpr uint64_t kGap = 8;
 constexpr int kBlocks = static_cast<int>(kNumbers / kBlock) + 1;
 
@@ -298,7 +300,7 @@ struct Large : OnAQueue {
 
   void SetUp() override {
     if (ranks() < 2)
-      GTEST_SKIP() << "it takes two";
+      GTEST_SKIP() << "needs two ranks";
     MPI_Datatype run = MPI_DATATYPE_NULL;
     MPI_Type_contiguous(static_cast<int>(kBlock), MPI_UINT64_T, &run);
     MPI_Type_create_resized(run, 0, static_cast<MPI_Aint>((kBlock + kGap) * sizeof(uint64_t)), &block);

@@ -1,6 +1,6 @@
-// What does not come in time. A deadline makes an error of it that explains itself, and the call can be repeated;
-// before that a warning says what is waited for. Matching goes on where the program makes no call. Tests wait for the
-// deadline once or twice, so there are few of them, with much in each.
+// Late matches and messages. At the deadline a call fails with a report and may be repeated;
+// earlier, a warning names what it waits for. Matching progresses without calls of the program.
+// Tests wait for the deadline once or twice, so each checks much.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ struct Stall : Misuse {
     requests.free();
     Misuse::TearDown();
   }
-  // Calls again while the other side is slower than the deadline, as a sanitized build may be.
+  // Repeats the call while the other side is slower than the deadline, as sanitized builds may be.
   template <typename Call>
   static int in_the_end(Call call) {
     constexpr int kDeadlines = 60;
@@ -40,7 +40,7 @@ struct Stall : Misuse {
 
 // ---- Matching
 
-// Both match their receive before their send: legal with matchall only.
+// Both partners match their receive before their send, which only MPIX_Matchall allows.
 TEST_F(Stall, BlockingMatchesInOppositeOrders) {
   requests.receive(in.data(), in.count(), partner(), 3);
   requests.send(out.data(), out.count(), partner(), 3);
@@ -48,13 +48,13 @@ TEST_F(Stall, BlockingMatchesInOppositeOrders) {
       reports([&] { return MPIX_Match(requests.at(0), MPI_STATUS_IGNORE); }, MPIX_ERR_STALLED,
               {"deadline", "recv", other(), "tag 3", "40 B", "not matched", "opposite order", "MPIX_Matchall"}));
   MPI_Barrier(MPI_COMM_WORLD);
-  // The receive is still being matched; it belongs to Lanyard until it is.
+  // The receive's match is still in progress; until it ends the request belongs to Lanyard.
   int flag = -1;
   EXPECT_TRUE(ok(MPIX_Is_matched(requests[0], &flag)));
   EXPECT_EQ(flag, 0);
   EXPECT_TRUE(fails(MPI_Start(requests.at(0)), MPI_ERR_REQUEST));
   MPI_Barrier(MPI_COMM_WORLD);
-  // The same call with what it needs.
+  // Repeat with both requests.
   MPI_Status statuses[2];
   ASSERT_TRUE(ok(MPIX_Matchall(2, requests.data(), statuses)));
   EXPECT_EQ(statuses[0].MPI_SOURCE, partner());
@@ -66,8 +66,8 @@ TEST_F(Stall, BlockingMatchesInOppositeOrders) {
   EXPECT_EQ(in.mistakes(seed_of(partner(), rank(), 0)), 0u);
 }
 
-// Of a call that has given up some requests are matched: the same call goes on with the others.
-TEST_F(Stall, AMatchallOfWhichOneIsMadeLate) {
+// The call has given up with some requests matched. Repeating it matches the others.
+TEST_F(Stall, AMatchallWithOneLatePeer) {
   requests.receive(in.data(), in.count(), partner(), 3);
   requests.receive(in.data(), in.count(), partner(), 4);
   Requests mine;
@@ -90,7 +90,7 @@ TEST_F(Stall, AMatchallOfWhichOneIsMadeLate) {
   mine.free();
 }
 
-// Who is asked about thousands of requests names some of them.
+// A report on thousands of requests names only some of them.
 TEST_F(Stall, ThousandsOfUnmatchedRequests) {
   constexpr int kMany = 3000;
   if (sends()) {
@@ -114,7 +114,7 @@ TEST_F(Stall, ThousandsOfUnmatchedRequests) {
 }
 
 // A match request in MPI's own waits has the same deadline.
-TEST_F(Stall, AMatchRequestThatThePeerMakesLate) {
+TEST_F(Stall, AMatchRequestWithALatePeer) {
   MPI_Request match = MPI_REQUEST_NULL;
   requests.half((sends() ? out : in).data(), in.count(), 3);
   if (sends()) {
@@ -130,7 +130,8 @@ TEST_F(Stall, AMatchRequestThatThePeerMakesLate) {
   EXPECT_EQ(match, MPI_REQUEST_NULL);
 }
 
-// The sender's error handler leaves a wait at the deadline, and one whose match has failed. Then it goes on.
+// The sender's error handler leaves a wait at the deadline, and a wait whose match has failed. Then
+// the program continues.
 TEST_F(Stall, AnErrorHandlerLeavesAWait) {
   for (const Leave how : {Leave::kByJump, Leave::kByException}) {
     Requests halves;
@@ -155,7 +156,7 @@ TEST_F(Stall, AnErrorHandlerLeavesAWait) {
   }
 }
 
-// ---- Transfers
+// ---- Messages
 
 struct Direction {
   const char* name;
@@ -165,8 +166,8 @@ struct Direction {
 
 struct OneSide : Stall, ::testing::WithParamInterface<Direction> {};
 
-// After two good iterations one side alone starts the third. Its report names the request and what
-// has not happened; when the other has started too, waiting succeeds.
+// After two complete iterations only one side starts the third. Its report names the request and
+// the missing event. When the other side has started too, the wait succeeds.
 TEST_P(OneSide, StartsAlone) {
   Buffer data(16'384);
   data.poison();
@@ -191,10 +192,10 @@ TEST_P(OneSide, StartsAlone) {
     EXPECT_TRUE(reports([&] { return MPIX_Queue_wait(queue); }, MPIX_ERR_STALLED,
                         {"deadline", sends() ? "send" : "recv", other(), "tag 7", "16384 B", "iteration 3", "2 of 3",
                          partner_rank, "has enqueued 2 starts", "start 3 has not been"}));
-    // The first missing edge, by the side's own counters.
+    // The first missing event, by this side's own counters.
     EXPECT_TRUE(reports([&] { return MPIX_Queue_wait(queue); }, MPIX_ERR_STALLED,
                         {sends() ? "clear-to-send 3" : "has not landed"}));
-    // Freeing waits first, with the same result; nothing is freed.
+    // Freeing waits first and fails in the same way; nothing is freed.
     EXPECT_TRUE(reports([&] { return MPIX_Queue_free(&queue.handle()); }, MPIX_ERR_STALLED, {"iteration 3"}));
     ASSERT_NE(queue.handle(), MPIX_QUEUE_NULL);
     EXPECT_TRUE(fails(MPI_Request_free(requests.at(0)), MPI_ERR_REQUEST, {"not completed"}));
@@ -218,8 +219,8 @@ INSTANTIATE_TEST_SUITE_P(Of, OneSide,
                                            Direction{"TheReceiverOfAReadySend", Mode::kRsend, false}),
                          [](const auto& info) { return info.param.name; });
 
-// Its own stream is held up: the report must not accuse the peer.
-TEST_F(Stall, AStreamThatDoesNotGetToTheStart) {
+// The rank's own stream is held: the report must not blame the peer.
+TEST_F(Stall, AStreamThatDoesNotReachTheStart) {
   add_pair(requests);
   requests.match();
   out.fill(1);
@@ -232,10 +233,10 @@ TEST_F(Stall, AStreamThatDoesNotGetToTheStart) {
   EXPECT_EQ(in.mistakes(1), 0u);
 }
 
-// ---- A sender that is stopped
+// ---- A stopped sender
 
 struct StoppedSender : Stall {
-  int process = 0;  // the partner's
+  int process = 0;  // the partner's process id
 
   void SetUp() override {
     NEEDS_A_PARTNER();
@@ -281,7 +282,7 @@ struct Progress : ::testing::Test {
   void SetUp() override { NEEDS_A_PARTNER(); }
   bool is_first() const { return rank() % 2 == 0; }
 
-  // A send or a receive of this rank's with its partner, whose match is begun.
+  // Begins the match of a send or a receive with the partner.
   MPI_Request begin_match(int tag) {
     if (is_first())
       requests.receive(&value, sizeof value, partner(), tag);
@@ -303,7 +304,7 @@ TEST_F(Progress, InsideNoCall) {
     int done = 0;
     MPI_Request told = MPI_REQUEST_NULL;
     MPI_Irecv(&done, 1, MPI_INT, partner(), 9, MPI_COMM_WORLD, &told);
-    // Only the MPI's own look, which is no progress of Lanyard's.
+    // Polls by the MPI's own function, which does not progress Lanyard.
     for (int flag = 0; flag == 0; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
       PMPI_Test(&told, &flag, MPI_STATUS_IGNORE);
     EXPECT_EQ(done, 1);
@@ -316,8 +317,9 @@ TEST_F(Progress, InsideNoCall) {
   }
 }
 
-// A match that a call has given up can be taken back; what the other side matches later is another request.
-TEST_F(Progress, ALateMatchOfAFreedRequestIsNobodys) {
+// A match that a call has given up can be withdrawn. The other side then matches with
+// another request.
+TEST_F(Progress, AFreedRequestIsNotMatchedLate) {
   if (is_first()) {
     requests.send(&value, sizeof value, partner(), 5);
     EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPIX_ERR_STALLED, {"tag 5"}));
@@ -345,7 +347,7 @@ TEST_F(Progress, ALateMatchOfAFreedRequestIsNobodys) {
 
 using Clock = std::chrono::steady_clock;
 
-// Stderr is a pipe without room that nobody reads before text().
+// Replaces stderr by a full pipe that is not read before text().
 class FullStderr {
  public:
   FullStderr() {
@@ -367,7 +369,7 @@ class FullStderr {
   FullStderr(const FullStderr&) = delete;
   FullStderr& operator=(const FullStderr&) = delete;
 
-  // What was written, from now on until it has these words, or for 20 s.
+  // Returns the output from now on, until it contains these words or 20 s have passed.
   std::string text(const std::string& words) {
     std::string result;
     const auto end = Clock::now() + std::chrono::seconds(20);
@@ -387,7 +389,7 @@ class FullStderr {
   int saved_ = -1;
 };
 
-// A transfer from rank 1 to rank 0 that starts a second late.
+// A message from rank 1 to rank 0 that starts a second late.
 MPI_Request late_message(Buffer& buffer, Queue& queue) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (rank() == 0)
@@ -402,8 +404,8 @@ MPI_Request late_message(Buffer& buffer, Queue& queue) {
   return request;
 }
 
-// However often the control thread looks.
-TEST(Warning, OfAWaitIsSaidOnce) {
+// However often the control thread checks.
+TEST(Warning, OfAWaitIsPrintedOnce) {
   if (rank() > 1)
     return;
   Buffer buffer(40);
@@ -422,7 +424,7 @@ TEST(Warning, OfAWaitIsSaidOnce) {
   EXPECT_TRUE(ok(MPI_Request_free(&request)));
 }
 
-TEST(Warning, SaysWhatIsWaitedForAndHoldsNobodyUp) {
+TEST(Warning, NamesTheMissingMessageAndDoesNotBlock) {
   if (rank() > 1)
     return;
   Buffer buffer(40);
@@ -435,7 +437,7 @@ TEST(Warning, SaysWhatIsWaitedForAndHoldsNobodyUp) {
     MPI_Recv_init(buffer.data(), buffer.count(), MPI_BYTE, 1, 6, MPI_COMM_WORLD, &next);
     FullStderr full;
     queue.wait();
-    // What other processes want of this one goes on, while its program is elsewhere.
+    // The control thread still serves other processes while the program is elsewhere.
     MPI_Request match = MPI_REQUEST_NULL;
     EXPECT_TRUE(ok(MPIX_Imatch(&next, &match)));
     EXPECT_TRUE(ok(MPI_Recv(&matched, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE)));

@@ -1,5 +1,5 @@
-// Transfers: contiguous messages of all lengths and modes, between partners, to oneself, and to nobody; many at once;
-// what a kernel unpacks between two starts; several queues and threads.
+// Messages: contiguous, of all lengths and modes, between partners, to the rank itself and to
+// MPI_PROC_NULL; many at once; unpacked by kernels between starts; several queues and threads.
 #include <array>
 #include <random>
 #include <string>
@@ -14,8 +14,8 @@ struct Transfer : OnAQueue {
   Messages messages;
 };
 
-// A byte each way, which tells the partner's stream that this one has come so far: a ready send promises that its
-// receive has started.
+// One byte each way. It tells the partner's stream that this stream has got so far, for example
+// that the receive of a ready send has started.
 struct Tokens {
   char out = 0, in = 0;
   Requests requests;
@@ -61,8 +61,8 @@ TEST_P(Lengths, ArriveWholeAndTouchNothingElse) {
     }
     messages.requests.wait(queue);
     messages.check(stream, i);
-    messages.poison_sent(stream);  // behind the waits it is ours again
-    // Long runs of work and short ones.
+    messages.poison_sent(stream);  // after the waits the buffer is free again
+    // Long runs without a wait, and short ones.
     if (i % 10 == 9 || i > 40)
       queue.wait();
   }
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Lengths,
                                   std::to_string(std::get<0>(info.param));
                          });
 
-TEST_F(Transfer, TheQueueCountsWhatItDid) {
+TEST_F(Transfer, TheQueueCountsItsOperations) {
   Buffer out(100), in(100);
   Requests requests;
   requests.receive(in.data(), in.count(), partner(), 7);
@@ -116,7 +116,7 @@ TEST_F(Transfer, TheQueueCountsWhatItDid) {
   EXPECT_GT(queue.figure("entries_depth"), 0u);
 }
 
-TEST_F(Transfer, TheQueueTellsEveryFigure) {
+TEST_F(Transfer, TheQueueReportsEveryFigure) {
   std::string names;
   for (const auto& [name, value] : queue.info())
     names += " " + name;
@@ -125,7 +125,7 @@ TEST_F(Transfer, TheQueueTellsEveryFigure) {
             " entries_posted failures nic regions starts strategy stream triggers waits");
 }
 
-// While the host of either side is in an MPI function that knows nothing of the transfer.
+// The host of either side is inside an MPI function that knows nothing of the messages.
 TEST_F(Transfer, NeedsNoHelpFromTheHost) {
   constexpr int kIterations = 20;
   std::atomic<int> done = 0;
@@ -135,7 +135,7 @@ TEST_F(Transfer, NeedsNoHelpFromTheHost) {
     messages.run(stream, queue, i);
     stream.launch([&] { ++done; });
   }
-  // One rank enters the barrier at once, the other only when its transfers are over.
+  // One rank enters the barrier at once, the other when its messages are complete.
   while (!sends() && done.load() != kIterations)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   MPI_Barrier(MPI_COMM_WORLD);
@@ -147,14 +147,14 @@ TEST_F(Transfer, NeedsNoHelpFromTheHost) {
 
 struct Patterns : Transfer {};
 
-// Ready sends share the queue's trigger with other sends' clear-to-sends.
+// A ready send shares the queue's trigger with the clear-to-sends of other messages.
 TEST_F(Patterns, OneCallStartsSendsReadySendsAndReceives) {
   Tokens tokens;
   messages.add(300, partner(), 1, MPI_COMM_WORLD, Mode::kSend);
   messages.add(300, partner(), 2, MPI_COMM_WORLD, Mode::kRsend);
   messages.add(300, partner(), 3, MPI_COMM_WORLD, Mode::kSsend);
   messages.requests.match();
-  // The receive of the ready send starts ahead, told by a token.
+  // The ready send's receive starts first; a token tells the sender.
   std::array rest{*messages.send(1), *messages.receive(0), *messages.send(0), *messages.receive(2), *messages.send(2)};
   for (int i = 0; i < 50; ++i) {
     messages.fill(stream, i);
@@ -173,13 +173,13 @@ TEST_F(Patterns, AllToAll) {
     for (int tag = 0; tag < 4; ++tag)
       messages.add(3000, peer, tag);
   messages.requests.match();
-  const uint64_t failures_before = queue.figure("failures");  // the process's
+  const uint64_t failures_before = queue.figure("failures");  // of the process
   for (int i = 0; i < 20; ++i)
     messages.run(stream, queue, i);
   queue.wait();
   EXPECT_EQ(messages.wrong, 0u);
   EXPECT_EQ(queue.figure("failures"), failures_before);
-  // With 8 entries some must have gone another way, and that is told.
+  // With 8 entries some operations overflow, and the figures show it.
   const uint64_t overflowed = queue.figure("entries_overflowed");
   if (queue.figure("entries_depth") == 8) {
     EXPECT_GT(overflowed, 0u);
@@ -188,9 +188,9 @@ TEST_F(Patterns, AllToAll) {
   EXPECT_LE(overflowed, queue.figure("entries_posted"));
 }
 
-// ---- A buffer belongs to the kernels between two starts. A protocol that is wrong here corrupts data now and then.
+// ---- Between two starts the buffer belongs to kernels. A wrong protocol sometimes corrupts data.
 
-// Sometimes nothing, sometimes long: what is wrong in timing shows only for some.
+// Random pauses, from none to long ones, because timing errors show only with some.
 struct Naps {
   explicit Naps(unsigned seed) : random(seed) {}
   void take() {
@@ -212,7 +212,7 @@ struct Unpack : ::testing::TestWithParam<size_t> {
   size_t wrong = 0;
 
   void pack(int i, int peer) { out.fill(seed_of(rank(), peer, i)); }
-  // Slow: the content must be there at once and stay until the end.
+  // Slow: the content must be complete at once and stay until the end.
   void unpack(int i, int peer, Naps& naps) {
     wrong += in.mistakes(seed_of(peer, rank(), i));
     naps.take();
@@ -223,7 +223,8 @@ struct Unpack : ::testing::TestWithParam<size_t> {
   }
 };
 
-// The sender runs ahead of a receiver that unpacks slowly, and writes over its own buffer as soon as it may.
+// The sender runs ahead of a receiver that unpacks slowly, and overwrites its buffer as
+// soon as it may.
 TEST_P(Unpack, OneWay) {
   for (const int sender : {0, 1}) {
     if (partner() == rank())
@@ -280,7 +281,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Unpack, ::testing::Values(size_t{8}, size_t{20'00
 
 // ---- Queues and threads
 
-// A send on one queue and its receive, of the same process, on another.
+// A send on one queue and its receive on another queue of the same process.
 TEST(Queues, OneProcessTalksToItself) {
   Stream first_stream, second_stream;
   Queue first(first_stream), second(second_stream);
@@ -300,8 +301,8 @@ TEST(Queues, OneProcessTalksToItself) {
   EXPECT_EQ(pair.wrong, 0u);
 }
 
-// The host has waited for the stream, not for the queue.
-TEST(Queues, AMovedRequestBelongsToTheNewQueueAlone) {
+// The host has synchronized the stream, but not waited for the queue.
+TEST(Queues, AMovedRequestBelongsToTheNewQueueOnly) {
   Stream first_stream, second_stream;
   Queue first(first_stream), second(second_stream);
   {
@@ -310,7 +311,7 @@ TEST(Queues, AMovedRequestBelongsToTheNewQueueAlone) {
     pair.requests.match();
     pair.run(first_stream, first, 0);
     first_stream.synchronize();
-    // The wait for the second start is not enqueued.
+    // The second start has no wait yet.
     pair.fill(second_stream, 1);
     if (!sends())
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -322,12 +323,12 @@ TEST(Queues, AMovedRequestBelongsToTheNewQueueAlone) {
     pair.requests.wait(second);
     second.wait();
   }
-  // The pair is freed. The first queue must not remember it.
+  // The pair is freed. The first queue must not refer to it.
   first.wait();
   second.wait();
 }
 
-// Each thread has its own queue and its own communicators, which come and go meanwhile.
+// Each thread has its own queue, and makes and frees its own communicators.
 TEST(Queues, ThreadsUseThemSideBySide) {
   if (mpi_suite::process().thread_level < MPI_THREAD_MULTIPLE)
     GTEST_SKIP() << "the MPI has no MPI_THREAD_MULTIPLE";
@@ -361,7 +362,7 @@ TEST(Queues, ThreadsUseThemSideBySide) {
     MPI_Comm_free(&communicator);
 }
 
-// Each thread talks to its own process, so that the order of their calls does not matter.
+// Each thread sends to its own process, so that the order of their calls does not matter.
 TEST(Queues, ThreadsShareOne) {
   if (mpi_suite::process().thread_level < MPI_THREAD_MULTIPLE)
     GTEST_SKIP() << "the MPI has no MPI_THREAD_MULTIPLE";

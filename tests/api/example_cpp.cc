@@ -1,4 +1,5 @@
-// The program in the README in C++: every rank sends eight numbers to its right neighbour, a thousand times.
+// The README's program in C++: every rank sends eight numbers to its right neighbour, a
+// thousand times.
 #include <array>
 #include <cstdio>
 #include <exception>
@@ -22,7 +23,7 @@ double run() {
   auto send = lanyard::Request::send(out, (rank + 1) % size, 0, MPI_COMM_WORLD);
   lanyard::match_all({receive, send});  // once, by MPI's rules
 
-  for (int step = 0; step < 1000; ++step) {  // nothing here waits for the network
+  for (int step = 0; step < 1000; ++step) {  // no call in the loop waits for the network
     queue.start(receive);
     stream.launch([&out] {
       for (double& each : out)
@@ -40,7 +41,7 @@ double run() {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // else an error ends the program before it is thrown
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // else an error ends the program
   bool right = false;
   try {
     right = run() == 8 * 1000 * 1001 / 2;

@@ -1,5 +1,5 @@
-/* Preloaded by lost_rank_test.sh: the process that prints a line about its steps ends by exit(0) then, on the thread
- * that prints, as a program does that forgets MPI_Finalize. */
+/* Preloaded by lost_rank_test.sh. The process calls exit(0) when it prints a line about its steps, on
+ * the thread that prints, like a program that forgets MPI_Finalize. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

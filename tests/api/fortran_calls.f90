@@ -1,4 +1,4 @@
-! Every call of the module lanyard_f08, and MPI's own calls on requests that Lanyard has to do with, by mpi_f08.
+! Every call of the module lanyard_f08, and MPI's calls on Lanyard's requests, through mpi_f08.
 module kernels
   use, intrinsic :: iso_c_binding
   implicit none
@@ -35,9 +35,9 @@ program fortran_calls
   call many_requests()
   call sections()
   call MPIX_Queue_free(queue)
-  call check(queue == MPIX_QUEUE_NULL, "a freed queue")
+  call check(queue == MPIX_QUEUE_NULL, "the handle of a freed queue")
   call MPIX_Host_stream_free(stream)
-  call check(stream == MPIX_HOST_STREAM_NULL, "a freed stream")
+  call check(stream == MPIX_HOST_STREAM_NULL, "the handle of a freed stream")
   call end_checks()
 
 contains
@@ -46,7 +46,7 @@ contains
     integer, target, asynchronous :: number
     integer :: code
     number = 0
-    call check(stream == MPIX_HOST_STREAM_NULL, "a stream that was not made")
+    call check(stream == MPIX_HOST_STREAM_NULL, "the initial handle of a stream")
     call MPIX_Host_stream_create(stream, code)
     call check(code == MPI_SUCCESS .and. stream /= MPIX_HOST_STREAM_NULL, "MPIX_Host_stream_create")
     call MPIX_Host_stream_launch(stream, add_one, c_loc(number))
@@ -55,7 +55,7 @@ contains
     call MPIX_Host_stream_synchronize(stream, code)
     call check(code == MPI_SUCCESS .and. number == 2, "MPIX_Host_stream_synchronize")
     call MPIX_Host_stream_launch(MPIX_HOST_STREAM_NULL, add_one, c_loc(number), code)
-    call check_class(code, MPI_ERR_ARG, "a launch on no stream")
+    call check_class(code, MPI_ERR_ARG, "a launch on a null stream")
   end subroutine
 
   subroutine queues()
@@ -64,7 +64,7 @@ contains
     character(len=32) :: value
     logical :: flag
     integer :: code
-    call check(queue == MPIX_QUEUE_NULL, "a queue that was not made")
+    call check(queue == MPIX_QUEUE_NULL, "the initial handle of a queue")
     call MPIX_Queue_init(queue, MPIX_QUEUE_HOST, stream, code)
     call check(code == MPI_SUCCESS .and. queue /= MPIX_QUEUE_NULL, "MPIX_Queue_init")
     call MPIX_Queue_init(second, MPIX_QUEUE_HOST, stream, code)
@@ -72,13 +72,13 @@ contains
     call check(second /= queue, "two queues")
     second = queue
     call MPIX_Queue_init(second, MPIX_QUEUE_HOST, stream, code)
-    call check(code /= MPI_SUCCESS .and. second == queue, "the handle of a queue that was not made")
+    call check(code /= MPI_SUCCESS .and. second == queue, "the handle after a refused MPIX_Queue_init")
     call MPIX_Queue_init(second, MPIX_QUEUE_CUDA, c_null_ptr, code)
-    call check_class(code, MPI_ERR_ARG, "a queue of no stream")
+    call check_class(code, MPI_ERR_ARG, "a queue of a null stream")
     call MPIX_Queue_wait(queue, code)
     call check(code == MPI_SUCCESS, "MPIX_Queue_wait")
     call MPIX_Queue_wait(MPIX_QUEUE_NULL, code)
-    call check_class(code, MPIX_ERR_QUEUE(), "a wait for no queue")
+    call check_class(code, MPIX_ERR_QUEUE(), "a wait for a null queue")
     call MPIX_Queue_get_info(queue, info, code)
     call check(code == MPI_SUCCESS, "MPIX_Queue_get_info")
     call MPI_Info_get(info, "stream", len(value), value, flag)
@@ -95,11 +95,11 @@ contains
     do i = 1, 6
       call check(MPIX_Error_class_of(kinds(i)) == of(i), "MPIX_Error_class_of")
       call check(count(of == of(i)) == 1 .and. of(i) > MPI_ERR_LASTCODE, "an error class of its own")
-      call check_class(of(i), of(i), "the class of a class")
+      call check_class(of(i), of(i), "the class of an error class")
     end do
   end subroutine
 
-  ! pair: a receive and a send, to and from the partner.
+  ! pair: a receive from the partner and a send to it.
   subroutine make_pair()
     call MPI_Recv_init(in, 1, MPI_INTEGER, partner, 7, MPI_COMM_WORLD, pair(1))
     call MPI_Send_init(out, 1, MPI_INTEGER, partner, 7, MPI_COMM_WORLD, pair(2))
@@ -113,7 +113,7 @@ contains
     end do
   end subroutine
 
-  ! One transfer each way on the queue.
+  ! One message each way on the queue.
   subroutine exchange(what)
     character(len=*), intent(in) :: what
     integer, save :: turn = 0
@@ -134,7 +134,7 @@ contains
     call check(status%MPI_SOURCE == partner .and. status%MPI_TAG == 7 .and. length == 1, what)
   end subroutine
 
-  ! On the pair before its match, in the end none.
+  ! Hints on the unmatched pair. At the end it has none.
   subroutine hints()
     type(MPI_Info) :: info
     character(len=64) :: value
@@ -145,9 +145,9 @@ contains
     call MPIX_Request_set_info(pair(1), info, code)
     call check(code == MPI_SUCCESS, "MPIX_Request_set_info")
     call MPIX_Request_set_info(MPI_REQUEST_NULL, info, code)
-    call check_class(code, MPI_ERR_REQUEST, "MPIX_Request_set_info of no request")
+    call check_class(code, MPI_ERR_REQUEST, "MPIX_Request_set_info of a null request")
     call MPIX_Request_set_info(pair(1), MPI_INFO_NULL, code)
-    call check_class(code, MPI_ERR_INFO, "MPIX_Request_set_info of no info")
+    call check_class(code, MPI_ERR_INFO, "MPIX_Request_set_info with a null info")
     call MPI_Info_set(info, "lanyard_exchange", "none")
     call MPIX_Request_set_info(pair(2), info)
     call MPI_Info_free(info)
@@ -158,7 +158,7 @@ contains
     call MPIX_Request_set_info(pair(1), info)  ! says "none"
     call MPI_Info_free(info)
     call MPIX_Request_get_info(MPI_REQUEST_NULL, info, code)
-    call check_class(code, MPI_ERR_REQUEST, "MPIX_Request_get_info of no request")
+    call check_class(code, MPI_ERR_REQUEST, "MPIX_Request_get_info of a null request")
   end subroutine
 
   subroutine matching()
@@ -173,8 +173,8 @@ contains
     call check(code == MPI_SUCCESS .and. .not. flag, "MPIX_Is_matched before")
     flag = .true.
     call MPIX_Is_matched(MPI_REQUEST_NULL, flag, code)
-    call check_class(code, MPI_ERR_REQUEST, "MPIX_Is_matched of no request")
-    call check(flag, "the flag of a call that failed")
+    call check_class(code, MPI_ERR_REQUEST, "MPIX_Is_matched of a null request")
+    call check(flag, "the flag after a failed MPIX_Is_matched")
     call MPIX_Enqueue_start(queue, pair(1), code)
     call check_class(code, MPI_ERR_REQUEST, "a start of a request that is not matched")
     call MPIX_Enqueue_startall(queue, 2, pair, code)
@@ -200,7 +200,7 @@ contains
     call check_class(code, MPI_ERR_REQUEST, "MPI_Test of an enqueued request")
     call MPI_Request_free(pair(1), code)
     call check_class(code, MPI_ERR_REQUEST, "MPI_Request_free of an enqueued request")
-    call check(pair(1) /= MPI_REQUEST_NULL, "the request that was not freed")
+    call check(pair(1) /= MPI_REQUEST_NULL, "the handle after a refused MPI_Request_free")
     call MPIX_Enqueue_start(queue, pair(2))
     do i = 1, 2
       call MPIX_Enqueue_wait(queue, pair(i), code)
@@ -209,7 +209,7 @@ contains
     call MPIX_Enqueue_wait(queue, pair(1), code)
     call check_class(code, MPI_ERR_REQUEST, "a second wait")
     call MPIX_Queue_wait(queue)
-    call MPI_Wait(pair(1), status, code)  ! it is inactive
+    call MPI_Wait(pair(1), status, code)  ! the request is inactive
     call check(code == MPI_SUCCESS .and. status%MPI_SOURCE == MPI_ANY_SOURCE, "MPI_Wait for an inactive request")
     call MPI_Request_get_status(pair(2), flag, MPI_STATUS_IGNORE, code)
     call check(code == MPI_SUCCESS .and. flag, "MPI_Request_get_status of an inactive request")
@@ -230,18 +230,18 @@ contains
     call make_pair()
     call MPIX_Imatch(pair(2), match)
     call MPIX_Match(pair(1), MPI_STATUS_IGNORE)
-    call check(MPI_STATUS_IGNORE%MPI_TAG /= 7, "a status that is ignored")
+    call check(MPI_STATUS_IGNORE%MPI_TAG /= 7, "MPI_STATUS_IGNORE was written")
     call MPI_Wait(match, MPI_STATUS_IGNORE)
     call free_pair()
 
     call make_pair()
     call MPIX_Matchall(2, pair, MPI_STATUSES_IGNORE)
-    call check(MPI_STATUSES_IGNORE(1)%MPI_TAG /= 7, "statuses that are ignored")
+    call check(MPI_STATUSES_IGNORE(1)%MPI_TAG /= 7, "MPI_STATUSES_IGNORE was written")
     call exchange("after MPIX_Matchall without statuses")
     call free_pair()
   end subroutine
 
-  ! The match requests of MPIX_Imatch, by each of the calls that complete requests.
+  ! The match requests of MPIX_Imatch, in each call that completes requests.
   subroutine match_requests()
     integer, parameter :: calls = 10
     type(MPI_Request) :: matches(2)
@@ -279,7 +279,7 @@ contains
         call MPI_Waitany(2, matches, done, MPI_STATUS_IGNORE)
         call check(done + index == 3, "the second index of MPI_Waitany")
         call MPI_Waitany(2, matches, index, MPI_STATUS_IGNORE)
-        call check(index == MPI_UNDEFINED, "MPI_Waitany of nothing")
+        call check(index == MPI_UNDEFINED, "MPI_Waitany without an active request")
       case (5)
         do while (total < 2)
           call MPI_Waitsome(2, matches, done, indices, MPI_STATUSES_IGNORE)
@@ -320,7 +320,7 @@ contains
         call check(flag, "MPIX_Is_matched of a match request's request")
         call MPI_Waitall(2, matches, MPI_STATUSES_IGNORE)
       end select
-      call check(all([(matches(i) == MPI_REQUEST_NULL, i = 1, 2)]), "match requests that are complete")
+      call check(all([(matches(i) == MPI_REQUEST_NULL, i = 1, 2)]), "the handles of completed match requests")
       if (any(which == [1, 2, 6, 7])) call check_receive_status(statuses(1), "the status of a match request")
       call exchange("after a match request")
       call free_pair()
@@ -347,7 +347,7 @@ contains
     call check(mixed(2) == pair(1) .and. statuses(2)%MPI_SOURCE == MPI_ANY_SOURCE, "the inactive request")
     statuses(1)%MPI_ERROR = 4711
     call MPI_Wait(pair(1), statuses(1))
-    call check(statuses(1)%MPI_ERROR == 4711, "a field that MPI_Wait leaves alone")
+    call check(statuses(1)%MPI_ERROR == 4711, "MPI_Wait wrote the status's MPI_ERROR")
     call MPI_Request_free(mixed(1))
     call MPI_Request_free(mixed(3))
     call exchange("among others")
@@ -381,7 +381,7 @@ contains
     end do
   end subroutine
 
-  ! Where sections with gaps are buffers, they go as without Lanyard, and by a queue.
+  ! Sections with gaps as buffers, by MPI and by a queue.
   subroutine sections()
     type(MPI_Request) :: some(2)
     integer, asynchronous :: from(8), to(8)

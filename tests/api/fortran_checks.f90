@@ -1,4 +1,4 @@
-! What Fortran tests share: checks that are counted, error codes that are returned, and partners.
+! Shared by the Fortran tests: counted checks, returned error codes, and partners.
 module fortran_checks
   use mpi_f08
   implicit none
@@ -7,7 +7,7 @@ module fortran_checks
 
 contains
 
-  ! With an even number of ranks: each has its partner.
+  ! Requires an even number of ranks, so that each rank has a partner.
   subroutine begin_checks()
     call MPI_Comm_rank(MPI_COMM_WORLD, rank)
     call MPI_Comm_size(MPI_COMM_WORLD, ranks)
@@ -20,10 +20,10 @@ contains
     character(len=*), intent(in) :: what
     if (holds) return
     mistakes = mistakes + 1
-    print '(a, i0, 2a)', "rank ", rank, ": wrong: ", what
+    print '(a, i0, 2a)', "rank ", rank, ": check failed: ", what
   end subroutine
 
-  ! `code` is MPI_SUCCESS, or else its class is `class`.
+  ! Expects that `code` is MPI_SUCCESS, or that its class is `class`.
   subroutine check_class(code, class, what)
     integer, intent(in) :: code, class
     character(len=*), intent(in) :: what

@@ -1,8 +1,9 @@
-! Collectives of the module lanyard_f08: buffers of any type and rank, MPI's constants for buffers, and refusals; and
-! collectives that some processes make by the MPI's own names and others by the module, which is C's way. All must count
-! them alike. BUILD.bazel takes the lines that begin with the MPI's name.
+! Collectives of the module lanyard_f08: buffers of any type and rank, MPI's constants for buffers,
+! and refusals. Also collectives that some processes make by the MPI's own names (the way of C) and
+! others by the module: all must count them alike. BUILD.bazel uncomments the lines that begin with
+! the MPI's name.
 
-! MPI 4's own names, with large counts.
+! MPI 4's names, with large counts.
 !mpich module own_collectives
 !mpich   use mpi_f08, only: own_Barrier_init => MPI_Barrier_init, own_Bcast_init => MPI_Bcast_init, &
 !mpich                      own_Allreduce_init => MPI_Allreduce_init, own_Allgather_init => MPI_Allgather_init, &
@@ -94,14 +95,14 @@ contains
       call MPIX_Enqueue_startall(queue, 2, requests)
       call MPIX_Enqueue_waitall(queue, 2, requests)
       call MPIX_Queue_wait(queue)
-      call check(nint(scalar) == round, "a scalar that was broadcast")
-      call check(all(nint(matrix) == reshape([(10 * round + i, i = 1, 6)], [3, 2])), "a matrix that was broadcast")
+      call check(nint(scalar) == round, "a broadcast scalar")
+      call check(all(nint(matrix) == reshape([(10 * round + i, i = 1, 6)], [3, 2])), "a broadcast matrix")
     end do
     call MPI_Request_free(requests(1))
     call MPI_Request_free(requests(2))
   end subroutine
 
-  ! From MPI_BOTTOM addresses lead to the numbers.
+  ! With MPI_BOTTOM, the datatype holds absolute addresses.
   subroutine absolute_broadcasts()
     type(MPI_Request) :: request
     type(MPI_Datatype) :: both
@@ -117,7 +118,7 @@ contains
     one = merge(7, -1, rank == 0)
     other = merge(8, -1, rank == 0)
     call run(request)
-    call check(one == 7 .and. other == 8, "what lies at absolute addresses")
+    call check(one == 7 .and. other == 8, "a broadcast from absolute addresses")
     call MPI_Request_free(request)
   end subroutine
 
@@ -161,9 +162,9 @@ contains
       call MPIX_Enqueue_startall(queue, 2, requests)
       call MPIX_Enqueue_waitall(queue, 2, requests)
       call MPIX_Queue_wait(queue)
-      call check(all(letters == [(achar(iachar("a") + of + round), of = 0, ranks - 1)]), "letters that were gathered")
+      call check(all(letters == [(achar(iachar("a") + of + round), of = 0, ranks - 1)]), "gathered letters")
       do of = 0, ranks - 1
-        call check(all(in_place(:, of) == [of, round]), "numbers that were gathered in place")
+        call check(all(in_place(:, of) == [of, round]), "numbers gathered in place")
       end do
     end do
     call MPI_Request_free(requests(1))
@@ -176,19 +177,19 @@ contains
     integer :: code
     request = MPI_REQUEST_NULL
     call MPIX_Bcast_init(numbers(1:8:2), 4, MPI_INTEGER, 0, MPI_COMM_WORLD, MPI_INFO_NULL, request, code)
-    call check_class(code, MPI_ERR_BUFFER, "a section that is broadcast")
+    call check_class(code, MPI_ERR_BUFFER, "a broadcast of a section")
     call MPIX_Allreduce_init(more, numbers(8:1:-1), 8, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &
                              request, code)
-    call check_class(code, MPI_ERR_BUFFER, "a section for the result")
+    call check_class(code, MPI_ERR_BUFFER, "a section as result")
     call MPIX_Bcast_init(numbers, -1, MPI_INTEGER, 0, MPI_COMM_WORLD, MPI_INFO_NULL, request, code)
     call check_class(code, MPI_ERR_COUNT, "a negative count")
     call MPIX_Neighbor_alltoallw_init(numbers, [1], [0_MPI_ADDRESS_KIND], [MPI_INTEGER], more, [1], &
                                       [0_MPI_ADDRESS_KIND], [MPI_INTEGER], MPI_COMM_WORLD, MPI_INFO_NULL, request, code)
     call check_class(code, MPI_ERR_TOPOLOGY, "neighbours without a topology")
-    call check(request == MPI_REQUEST_NULL, "a refused call makes no request")
+    call check(request == MPI_REQUEST_NULL, "the handle after a refused call")
   end subroutine
 
-  ! ---- By both names
+  ! ---- By the MPI's names and by the module's
 
   subroutine run_once(request)
     type(MPI_Request), intent(inout) :: request
@@ -250,7 +251,7 @@ contains
     call check(all(all_of == [(10 * i, i = 0, ranks - 1)]), "an allgather in place")
   end subroutine
 
-  ! Of rank i i+1 numbers, the last rank's first.
+  ! Rank i contributes i+1 numbers. The last rank's come first.
   subroutine gather_uneven()
     type(MPI_Request) :: request
     integer, asynchronous :: own(ranks), all_of(ranks * (ranks + 1) / 2)
@@ -315,7 +316,7 @@ contains
     call check_neighbours(in, "a neighbour alltoallv")
   end subroutine
 
-  ! On a graph, as MPICH 4.0's routine fails with other topologies.
+  ! On a graph, because MPICH 4.0's routine fails with other topologies.
   subroutine exchange_types()
     type(MPI_Request) :: request
     type(MPI_Comm) :: graph

@@ -1,5 +1,5 @@
-! Every constructor of communicators, by mpi_f08: requests on what it makes are matched and carry data. BUILD.bazel
-! takes the lines that begin with the MPI's name.
+! Every constructor of communicators in mpi_f08: requests on the result match and carry data.
+! BUILD.bazel uncomments the lines that begin with the MPI's name.
 module handlers
   use mpi_f08
   implicit none
@@ -82,7 +82,7 @@ program fortran_communicators
 
 contains
 
-  ! Round the ring of its members, by each kind of send.
+  ! Sends around the ring of the members, with each kind of send.
   subroutine use_and_free(communicator, what)
     type(MPI_Comm), intent(in) :: communicator
     character(len=*), intent(in) :: what
@@ -106,7 +106,7 @@ contains
     call check(code == MPI_SUCCESS, "matching on " // what)
     call MPIX_Enqueue_startall(queue, 3, pairs)
     call MPIX_Host_stream_synchronize(stream)
-    call MPI_Barrier(communicator)  ! the ready send's receive has been started
+    call MPI_Barrier(communicator)  ! the ready send's receive has started
     call MPIX_Enqueue_startall(queue, 3, pairs(4:6))
     call MPIX_Enqueue_waitall(queue, 6, pairs)
     call MPIX_Queue_wait(queue, code)
@@ -125,7 +125,7 @@ contains
     call check(code == MPI_SUCCESS .and. handle == MPI_COMM_NULL, "MPI_Comm_free after " // what)
   end subroutine
 
-  ! Once a request's communicator is gone, its errors are MPI_COMM_WORLD's.
+  ! When a request's communicator is freed, its errors go to MPI_COMM_WORLD.
   subroutine requests_outlive()
     type(MPI_Errhandler) :: handler
     type(MPI_Comm) :: freed
@@ -138,10 +138,10 @@ contains
     call MPI_Comm_set_errhandler(freed, MPI_ERRORS_RETURN)
     call MPI_Recv_init(in, 1, MPI_INTEGER, 0, 1, freed, outlives)
     call MPIX_Enqueue_start(queue, outlives, code)
-    call check(code /= MPI_SUCCESS .and. of_world == 0, "an error of a communicator")
+    call check(code /= MPI_SUCCESS .and. of_world == 0, "an error on a communicator went to MPI_COMM_WORLD")
     call MPI_Comm_free(freed)
     call MPIX_Enqueue_start(queue, outlives, code)
-    call check(code /= MPI_SUCCESS .and. of_world == 1 .and. of_others == 0, "an error of a freed communicator")
+    call check(code /= MPI_SUCCESS .and. of_world == 1 .and. of_others == 0, "an error on a freed communicator")
     call MPI_Request_free(outlives)
     call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)
     call MPI_Errhandler_free(handler)

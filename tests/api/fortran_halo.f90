@@ -1,11 +1,12 @@
-! Halo exchange on a torus: each rank has a block of a grid of numbers, whose edges its four neighbours get before every
-! step. Columns are contiguous and leave from where they are; rows are packed by a kernel on the stream. The host only
-! enqueues. Every rank also computes the whole grid by itself and compares its block after each step.
+! Halo exchange on a torus. Each rank has a block of a grid of numbers and sends its edges to its
+! four neighbours before every step. Columns are contiguous and are sent in place; a kernel on the
+! stream packs the rows. The host only enqueues. To check, every rank also computes the whole grid
+! and compares its block after each step.
 module halo
   use, intrinsic :: iso_c_binding
   implicit none
 
-  integer, parameter :: rows = 6, columns = 5, steps = 100  ! of a rank's block
+  integer, parameter :: rows = 6, columns = 5, steps = 100  ! rows and columns of a rank's block
   integer, parameter :: modulus = 1000003
   integer, asynchronous :: block(0:rows + 1, 0:columns + 1)
   integer, asynchronous :: row_out(columns, 2), row_in(columns, 2)

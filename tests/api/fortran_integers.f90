@@ -1,5 +1,5 @@
-! A program by `use mpi`, with integers for handles, whose calls are those of mpif.h: it passes requests to the module
-! lanyard_f08 as the type of mpi_f08.
+! A program with `use mpi`, whose handles are integers: it passes requests to the module lanyard_f08
+! as mpi_f08's type.
 program fortran_integers
   use mpi
   use mpi_f08, only: request_f08 => MPI_Request, status_f08 => MPI_Status
@@ -24,7 +24,7 @@ program fortran_integers
   call MPI_Recv_init(in, 1, MPI_INTEGER, partner, 3, line, requests(1), code)
   call MPI_Send_init(out, 1, MPI_INTEGER, partner, 3, line, requests(2), code)
 
-  ! By MPI first.
+  ! By MPI alone first.
   do step = 1, 3
     out = 10 * rank + step
     call MPI_Startall(2, requests, code)
@@ -63,7 +63,7 @@ program fortran_integers
     call check(code == MPI_SUCCESS .and. requests(step) == MPI_REQUEST_NULL, "MPI_Request_free")
   end do
 
-  ! One with a status: a receive from any rank.
+  ! A match with a status: a receive from any rank.
   call MPI_Recv_init(in, 1, MPI_INTEGER, MPI_ANY_SOURCE, MPI_ANY_TAG, line, requests(1), code)
   call MPI_Send_init(out, 1, MPI_INTEGER, partner, 4, line, requests(2), code)
   both%MPI_VAL = requests

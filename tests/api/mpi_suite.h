@@ -1,8 +1,9 @@
-// MpiSuite: GoogleTest in an MPI program. Every rank runs every test, in lock step; rank 0 reports,
-// the others only their failures. suites_main.cc has the main() of most.
+// MpiSuite: GoogleTest in an MPI program. Every rank runs every test, in lock step. Rank 0 reports;
+// the others print only their failures. suites_main.cc has the main() of most programs.
 //
-// Errors of MPI_COMM_WORLD and MPI_COMM_SELF are returned. A test that fails on one rank fails on
-// all. A test that takes longer than patience() is named, with each rank's stack, and ends the job.
+// Errors on MPI_COMM_WORLD and MPI_COMM_SELF are returned. A test that fails on one rank fails on
+// all. If a test takes longer than patience(), the watchdog prints its name and each rank's stack
+// and ends the job.
 #ifndef LANYARD_TESTS_MPI_SUITE_H_
 #define LANYARD_TESTS_MPI_SUITE_H_
 
@@ -26,13 +27,13 @@
 
 namespace lanyard::mpi_suite {
 
-// How long one test may take: four minutes, or LANYARD_TEST_PATIENCE_S.
+// The longest time that one test may take: four minutes, or LANYARD_TEST_PATIENCE_S.
 inline std::chrono::seconds patience() {
   const char* const seconds = std::getenv("LANYARD_TEST_PATIENCE_S");
   return std::chrono::seconds(seconds == nullptr ? 240 : std::max(1, std::atoi(seconds)));
 }
 
-// Checks to run after MPI_Finalize. Each returns false when something is wrong.
+// Checks to run after MPI_Finalize. Each returns false on failure.
 inline std::vector<bool (*)()>& after_finalize() {
   static std::vector<bool (*)()> checks;
   return checks;
@@ -45,24 +46,24 @@ struct Process {
   std::atomic<const char*> step{""};
 };
 
-// MPI has one world a process, and so has the suite.
+// One per process, like MPI_COMM_WORLD.
 inline Process& process() {
   static Process the_process;
   return the_process;
 }
 inline int rank() { return process().rank; }
 inline int ranks() { return process().ranks; }
-// The other of a pair of ranks; the last of an odd number is its own.
+// The other rank of a pair. With an odd number of ranks, the last is its own partner.
 inline int partner() { return (rank() ^ 1) < ranks() ? (rank() ^ 1) : rank(); }
-// Says where the running test is, for the watchdog. `what` is a literal.
+// Tells the watchdog the running test's step. `what` must be a literal.
 inline void step(const char* what) { process().step = what; }
 
-// Ends the process when a test takes longer than patience(), because no test can end a deadlock itself.
+// Ends the process when a test takes longer than patience(): a test cannot end a deadlock itself.
 class Watchdog {
  public:
   Watchdog() : watched_(pthread_self()) {
     void* frames[1];
-    backtrace(frames, 1);  // loads what it needs, which a signal handler must not do
+    backtrace(frames, 1);  // loads libgcc now, which a signal handler must not do
     struct sigaction action = {};
     action.sa_handler = print_stack;
     sigaction(SIGUSR2, &action, nullptr);
@@ -75,7 +76,7 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // Gives `what` patience() from now on. "" ends it.
+  // Starts a new period of patience() for `what`. "" stops the watchdog.
   void watch(const std::string& what) {
     {
       std::lock_guard lock(mutex_);
@@ -98,7 +99,8 @@ class Watchdog {
     uint64_t seen = 0;
     while (seen == 0 || !what_.empty()) {
       seen = changes_;
-      // The system clock: gcc's thread sanitizer does not know the other one's wait.
+      // Uses the system clock, because gcc's thread sanitizer does not support waits on
+      // the steady clock.
       if (changed_.wait_until(lock, std::chrono::system_clock::now() + patience(), [&] { return changes_ != seen; }))
         continue;
       if (what_.empty())
@@ -106,7 +108,7 @@ class Watchdog {
       std::fprintf(stderr, "[rank %d] %s hangs (last step: \"%s\"). Main thread:\n", rank(), what_.c_str(),
                    process().step.load());
       pthread_kill(watched_, SIGUSR2);
-      // The other ranks want to be heard as well.
+      // Lets the other ranks report too.
       std::this_thread::sleep_for(std::chrono::seconds(1));
       _exit(3);
     }
@@ -120,7 +122,7 @@ class Watchdog {
   std::thread thread_;
 };
 
-// Keeps the ranks in lock step and tells each the others' failures.
+// Keeps the ranks in lock step and reports a failure of one rank on all.
 class LockStep final : public ::testing::EmptyTestEventListener {
  public:
   LockStep(MPI_Comm communicator, Watchdog& watchdog) : communicator_(communicator), watchdog_(watchdog) {}
@@ -140,7 +142,7 @@ class LockStep final : public ::testing::EmptyTestEventListener {
     const bool failed_here = failed != 0;
     MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, communicator_);
     if (failed != 0 && !failed_here && rank() == 0)
-      ADD_FAILURE() << "on another rank";
+      ADD_FAILURE() << "the test failed on another rank";
   }
 
  private:
@@ -148,18 +150,18 @@ class LockStep final : public ::testing::EmptyTestEventListener {
   Watchdog& watchdog_;
 };
 
-// The tests of an initialised MPI program. The result is the same on every rank.
+// Runs the tests of an initialized MPI program. The result is the same on every rank.
 inline int run_tests(int* argc, char*** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &process().rank);
   MPI_Comm_size(MPI_COMM_WORLD, &process().ranks);
   MPI_Query_thread(&process().thread_level);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-  // By PMPI, so that no test depends on a communicator of the suite's.
+  // Uses PMPI, so that Lanyard does not see the suite's communicator.
   MPI_Comm communicator;
   PMPI_Comm_dup(MPI_COMM_WORLD, &communicator);
 
-  // Files that the tests' runner asks for are rank 0's business.
+  // Only rank 0 writes the files that the test runner requests.
   if (rank() != 0)
     unsetenv("TEST_PREMATURE_EXIT_FILE");
   ::testing::InitGoogleTest(argc, *argv);

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Runs MPICH's own tests with and without Lanyard, which must come to the same: who never calls Lanyard must not notice
-# it. Not part of tools/check: the tests are not ours.
+# Runs MPICH's own tests with and without Lanyard and compares the results: a program that never
+# calls Lanyard must not notice it. Not part of tools/check, because the tests belong to MPICH.
 #
 #   tests/api/mpich_suite.sh MPICH_SOURCES PREFIX [FOLDER...]
 #
-# MPICH_SOURCES has MPICH's tree (test/mpi; that of 4.0.2 fits Debian 12's MPICH); PREFIX an installed Lanyard
-# (tools/install). FOLDERs of test/mpi (default: those about requests, messages, communicators, errors and attributes).
-# Tests of up to 2 ranks run under MPICH, of up to 4 under Open MPI; each for a minute at most, and not those that MPICH
-# expects to fail, that want its own settings or gigabytes. Lanyard comes in by LD_PRELOAD. Prints a line for each that
-# differs, and how many came to the same. Exit status: 0 when all did, 1 when not, 2 for wrong usage.
+# MPICH_SOURCES is MPICH's source tree (it needs test/mpi; 4.0.2 fits Debian 12's MPICH). PREFIX is
+# an installed Lanyard (tools/install). FOLDERs of test/mpi; default: those about requests,
+# messages, communicators, errors and attributes.
+# Tests of up to 2 ranks run under MPICH, of up to 4 under Open MPI, each for at most a minute.
+# Tests that MPICH expects to fail, or that need special settings or gigabytes, are left out.
+# Lanyard is loaded by LD_PRELOAD. Prints a line for each difference, and counts. Exit status: 0 if
+# all results are the same, 1 if not, 2 for wrong usage.
 set -uo pipefail
 [[ $# -ge 2 && -d $1/test/mpi/util && -d $2/lib ]] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 tests=$(cd "$1/test/mpi" && pwd) prefix=$(cd "$2" && pwd) mpirun=$(cd "$(dirname "$0")/.." && pwd)/tools/mpirun
@@ -17,7 +19,7 @@ shift 2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# What MPICH's configure would find out.
+# The results of MPICH's configure.
 touch "$work/mtest_mpix.h"
 for name in STDIO STDLIB STRING STDARG SYS_TIME SYS_RESOURCE UNISTD ERRNO SIGNAL STDINT INTTYPES PTHREAD; do
   echo "#define HAVE_${name}_H 1"
@@ -33,12 +35,12 @@ cat >>"$work/mpitestconf.h" <<'END'
 #define RESTRICT __restrict
 END
 
-# compiles MPI OUTPUT FILE...: as MPICH's own build would.
+# compiles MPI OUTPUT FILE...: compiles like MPICH's build.
 compiles() {
   "mpicc.$1" -w -I"$work" -I"$tests/include" -I"$tests/dtpools/include" "${@:3}" -o "$2" >"$work/compile.log" 2>&1
 }
 
-# outcome MPI RANKS PROGRAM ARGUMENT...: exit status, and whether it said that there were no errors.
+# outcome MPI RANKS PROGRAM ARGUMENT...: prints the exit status and the number of "no errors" lines.
 outcome() {
   timeout 60 "$mpirun" --mpi "$1" -n "$2" "${@:3}" >"$work/output" 2>&1 </dev/null
   echo "$? $(grep -ci 'no errors' "$work/output")"

@@ -1,4 +1,4 @@
-// Settings: every variable of the environment, with values that are good and values that are not.
+// Settings: every environment variable, with valid and invalid values.
 #include "api/settings.h"
 
 #include <gtest/gtest.h>
@@ -26,15 +26,16 @@ constexpr const char* kNotSeconds = "|-1|1s|nan|inf|1000001| 1|0x10|never|1,5";
 constexpr const char* kSeconds = "seconds from 0 to 1000000";
 constexpr const char* kNoDepth = "|0|65537|-1|+5|5.0|5 |all|18446744073709551617|4294967297";
 
-// Values stand apart by '|'. "VALUE=TEXT": the field is not the value itself. The last good one is not the default.
+// Values are separated by '|'. "VALUE=TEXT": the field's text differs from the value. The last
+// valid one is not the default.
 struct Row {
   const char* name;
   std::string (*field)(const Settings&);
-  std::string by_default, good, bad{}, allowed{};  // the message names what is allowed
+  std::string by_default, good, bad{}, allowed{};  // `allowed` must be in the message
 };
 #define FIELD(name) [](const Settings& settings) { return text(settings.name); }
 
-// A deadline is never rounded to 0, which means that there is none.
+// A small deadline is never rounded to 0, which would mean no deadline.
 const Row kRows[] = {
     {"LANYARD_NIC", FIELD(nic), "sim", "sim|cxi", "|Sim|cxi0|sim |ofi", "sim or cxi"},
     {"LANYARD_CHECK", FIELD(checked), "off", "off|on", "|1|true|ON|onn", "on or off"},
@@ -102,7 +103,7 @@ TEST_F(SettingsTest, GoodValuesAreTaken) {
   }
 }
 
-// The message says which variable, what stood there, and what may stand there.
+// The message names the variable, its value and the allowed values.
 TEST_F(SettingsTest, BadValuesAreRefusedByName) {
   for (const Row& row : kRows) {
     for (const auto& [value, field] : values(row.bad)) {
@@ -132,7 +133,7 @@ TEST_F(SettingsTest, AllAtOnce) {
 
 // ---- Names
 
-TEST_F(SettingsTest, AVariableThatNothingReadsIsAMistake) {
+TEST_F(SettingsTest, AnUnknownVariableIsAnError) {
   const std::pair<const char*, const char*> mistakes[] = {
       {"LANYARD_DEADLINE", "LANYARD_DEADLINE_S"}, {"LANYARD_DEADLINE_MS", "LANYARD_DEADLINE_S"},
       {"LANYARD_STRATGEY", "LANYARD_STRATEGY"},   {"LANYARD_SIM_DEPTH", "LANYARD_SIM_DWQ_DEPTH"},
@@ -150,10 +151,10 @@ TEST_F(SettingsTest, AVariableThatNothingReadsIsAMistake) {
   EXPECT_TRUE(Settings::from_environment().ok());
 }
 
-TEST_F(SettingsTest, VariablesOfOthersAreNotLookedAt) {
+TEST_F(SettingsTest, OtherVariablesAreIgnored) {
   for (const char* name :
        {"LANYARD", "LANYARDS_DEADLINE", "MY_LANYARD_DEADLINE", "lanyard_deadline", "LANYARD_TEST_PATIENCE_S",
-        // Of build systems and module files.
+        // Used by build systems and module files.
         "LANYARD_DIR", "LANYARD_ROOT", "LANYARD_HOME", "LANYARD_PREFIX", "LANYARD_VERSION", "LANYARD_LIB",
         "LANYARD_LIBDIR", "LANYARD_LIBRARY", "LANYARD_MPICH_LIBRARY", "LANYARD_LIBRARIES", "LANYARD_INC",
         "LANYARD_INCLUDE", "LANYARD_INCLUDE_DIR", "LANYARD_INCLUDE_DIRS", "LANYARD_BIN", "LANYARD_LIBRARY_PATH"}) {
@@ -166,8 +167,8 @@ TEST_F(SettingsTest, VariablesOfOthersAreNotLookedAt) {
   }
 }
 
-// Whatever the drivers, the simulated card and its provider read, a program may set.
-TEST_F(SettingsTest, EveryVariableOfTheSourcesIsKnown) {
+// A program may set every variable that the drivers, the simulated NIC and its provider read.
+TEST_F(SettingsTest, EveryVariableInTheSourcesIsKnown) {
   std::ifstream list("tests/api/environment_names.txt");
   std::string name;
   int names = 0;

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Ten jobs at once on one host, half of them on each wire of the simulated card: every one checks its own data, and none
-# leaves anything behind. Each has a seed or a message size of its own, so another job's data would be wrong.
+# Ten jobs at once on one host, half of them on each wire of the simulated NIC. Each checks its
+# data and leaves nothing behind. Each has its own seed or message size, so that another job's data
+# would be wrong.
 #
 #   ten_jobs_test.sh MPIRUN GAME_OF_LIFE PINGPONG
 set -uo pipefail
 mpirun=$1 game=$2 pingpong=$3
 failed=0
 output=${TEST_TMPDIR:-/tmp}/ten_jobs.$$
-# The processes of this test's jobs have it in their environment.
+# Marks the environment of the processes of this test's jobs.
 mark=TEN_JOBS_TEST=$$
 
 processes() { grep -lszxF "$mark" /proc/[0-9]*/environ | grep -oE '[0-9]+'; }
@@ -43,7 +44,7 @@ for i in {0..9}; do
   wait "${jobs[i]}"
   status=$?
   if [[ $status -ne 0 ]] || ! grep -q '"verified": true' "$output.$i"; then
-    echo "job $i ended with $status:"
+    echo "job $i exits with status $status or without \"verified\": true:"
     sed 's/^/    /' "$output.$i"
     failed=$((failed + 1))
   fi
@@ -51,8 +52,8 @@ done
 
 left() { [[ -n $(processes) ]]; }
 for ((tries = 0; tries < 50; ++tries)); do left && sleep 0.1 || break; done
-left && { echo "left: $(processes | xargs ps -o pid,stat,args -p)"; failed=$((failed + 1)); }
-[[ $(files) == "$before" ]] || { echo "left: $(files)"; failed=$((failed + 1)); }
+left && { echo "processes left: $(processes | xargs ps -o pid,stat,args -p)"; failed=$((failed + 1)); }
+[[ $(files) == "$before" ]] || { echo "files left: $(files)"; failed=$((failed + 1)); }
 echo "$failed failed, at most $most ranks at once"
-# All of a Game of Life's at least did run side by side.
+# At least the six Game of Life jobs must have run at the same time.
 [[ $failed -eq 0 && $most -ge 12 ]]

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Two hosts on one machine: a network namespace each with an address of its own, a cable between them, one rank in each.
-# The ranks can reach each other over TCP alone. Each host has a bridge to containers besides, which comes first and has
-# the same address on both. MPICH, because its launcher talks to ranks by inherited descriptors, which cross namespaces.
+# Two simulated hosts on one machine: two network namespaces with an address each, connected by a
+# virtual cable, one rank in each. The ranks reach each other only over TCP. Each host also has a
+# container bridge, which comes first and has the same address on both. Uses MPICH, whose launcher
+# talks to ranks over inherited descriptors, which cross namespaces.
+#
 # Usage: two_hosts_test.sh PROGRAM [ARGUMENT...]
 set -euo pipefail
 
@@ -21,9 +23,9 @@ cleanup() {
 trap cleanup EXIT
 
 command -v ip >/dev/null || skip "no ip command (Debian package iproute2)"
-ip netns add "$a" 2>/dev/null && ip netns add "$b" 2>/dev/null || skip "network namespaces cannot be made here"
+ip netns add "$a" 2>/dev/null && ip netns add "$b" 2>/dev/null || skip "needs the right to make network namespaces"
 for host in "$a" "$b"; do
-  ip -n "$host" link add docker0 type bridge 2>/dev/null || skip "bridges cannot be made here"
+  ip -n "$host" link add docker0 type bridge 2>/dev/null || skip "needs the right to make bridges"
   ip -n "$host" link add container0 type veth peer name container1
   ip -n "$host" link set container0 master docker0
   for interface in container0 container1 docker0; do
@@ -32,7 +34,7 @@ for host in "$a" "$b"; do
   ip -n "$host" address add 172.17.0.1/16 dev docker0
 done
 ip link add "veth-$$" netns "$a" type veth peer name "veth-$$" netns "$b" 2>/dev/null ||
-  skip "virtual network cables cannot be made here"
+  skip "needs the right to make virtual network cables"
 for side in "$a 10.77.0.1" "$b 10.77.0.2"; do
   read -r host address <<<"$side"
   ip -n "$host" address add "$address/24" dev "veth-$$"
@@ -40,24 +42,25 @@ for side in "$a 10.77.0.1" "$b 10.77.0.2"; do
   ip -n "$host" link set lo up
 done
 
-# The kernel announces a new cable a little later than it makes it.
+# The kernel announces a new cable a moment after creating it.
 sleep 1
 
-# Without these MPICH takes both ranks for neighbours and uses shared memory for its own messages.
+# Without these, MPICH uses shared memory between the ranks for its own messages.
 export MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=veth-$$ UCX_MEM_EVENTS=no UCX_LOG_LEVEL=error
 export LANYARD_SIM_WIRE=tcp
-# The MPI library leaks at exit.
+# The MPI library leaks memory at exit.
 export ASAN_OPTIONS="detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 status=0
 timeout 60 mpirun.mpich -n 1 ip netns exec "$a" "$@" : -n 1 ip netns exec "$b" "$@" >"$output" 2>&1 || status=$?
 cat "$output"
-# Over TCP the MPI_Finalize of MPICH 4.0.2 with UCX 1.13.1 hangs now and then: one rank waits for answers while its UCX
-# closes connections, the other has closed its own and answers no more. A program of one to five MPI_Allreduce did in
-# 12 of 240 runs. So what counts is that the program came to its end, and that nothing of ours complained.
+# Over TCP, MPI_Finalize of MPICH 4.0.2 with UCX 1.13.1 sometimes hangs: one rank waits for answers
+# while its UCX closes connections; the other has closed its own. A program of a few MPI_Allreduce
+# hung in 12 of 240 runs. So the test checks that the program reached its end and that Lanyard
+# reported nothing.
 if [[ $status == 124 ]] && grep -qE '^rsend +65536 .* yes$' "$output" && ! grep -qE '^lanyard:| no$' "$output"; then
-  echo "the MPI library's own MPI_Finalize did not end"
+  echo "note: MPI_Finalize of the MPI library did not return"
 elif [[ $status != 0 ]]; then
-  echo "FAILED: mpirun ended with $status"
+  echo "FAILED: mpirun exits with status $status"
   exit 1
 fi
 
