@@ -13,18 +13,17 @@ namespace lanyard::api {
 
 namespace {
 
-Result<std::unique_ptr<nicsim::Wire>> open_wire(const Settings& settings, const JobSecret& secret) {
+Result<std::unique_ptr<nicsim::Wire>> open_wire(const Settings& settings) {
   if (settings.wire == "tcp")
-    return nicsim::make_tcp_wire({.interface = settings.interface, .secret = secret});
+    return nicsim::make_tcp_wire({.interface = settings.interface});
   Result<std::unique_ptr<nicsim::ShmWire>> wire = nicsim::ShmWire::create({.use_cma = settings.cma});
   if (!wire.ok())
     return wire.status();
   return std::unique_ptr<nicsim::Wire>(std::move(wire.value()));
 }
 
-Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings, DeviceMemory* memory,
-                                                 const JobSecret& secret) {
-  Result<std::unique_ptr<nicsim::Wire>> wire = open_wire(settings, secret);
+Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings, DeviceMemory* memory) {
+  Result<std::unique_ptr<nicsim::Wire>> wire = open_wire(settings);
   if (!wire.ok())
     return wire.status();
   nicsim::ModelLimits limits;
@@ -70,9 +69,9 @@ Result<std::unique_ptr<DeviceMemory>> faulty_memory(const Settings& settings, De
   return nicsim::make_lagging_memory(memory, kLag);
 }
 
-Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, DeviceMemory* memory, const JobSecret& secret) {
+Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, DeviceMemory* memory) {
   Result<std::unique_ptr<nic::Nic>> nic =
-      settings.nic == "sim" ? open_simulated(settings, memory, secret) : open_ofi(settings, memory);
+      settings.nic == "sim" ? open_simulated(settings, memory) : open_ofi(settings, memory);
   if (nic.ok() && settings.checked)
     return std::unique_ptr<nic::Nic>(std::make_unique<nic::CheckedNic>(std::move(nic.value())));
   return nic;

@@ -6,7 +6,6 @@
 
 #include "api/settings.h"
 #include "gpu/device/backend.h"
-#include "transport/base/job_secret.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::api {
@@ -18,9 +17,9 @@ Result<std::unique_ptr<gpu::Backend>> open_gpus(const Settings& settings);
 // itself.
 Result<std::unique_ptr<DeviceMemory>> faulty_memory(const Settings& settings, DeviceMemory& memory);
 
-// The NIC that the settings ask for, without peers yet. `memory` (may be null) outlives it. kUnsupported, or whatever
-// kept the device from opening. NICs that have to find out who belongs to the job do so by `secret`.
-Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, DeviceMemory* memory, const JobSecret& secret);
+// The NIC that the settings ask for, without peers yet. `memory` (may be null) outlives it. kUnsupported,
+// or whatever kept the device from opening.
+Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, DeviceMemory* memory);
 
 }  // namespace lanyard::api
 

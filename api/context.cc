@@ -13,7 +13,6 @@
 #include "api/match_call.h"
 #include "api/queue.h"
 #include "api/stall_inquiry.h"
-#include "transport/base/job_secret.h"
 
 namespace lanyard::api {
 
@@ -26,36 +25,6 @@ constexpr std::chrono::milliseconds kBetweenTests{1};
 constexpr std::chrono::milliseconds kAfterLoss{2000};
 // How long the last kernel of a stream is waited for.
 constexpr std::chrono::seconds kLongestKernel{1};
-
-// What each process tells all others before they can talk.
-struct Introduction {
-  uint64_t size;  // of the address; 0: no NIC
-  nic::RemoteKey control;
-  std::byte address[nic::Address::kMaxBytes];
-};
-
-// By rank. Collective.
-std::vector<Introduction> introduce(const nic::Nic* nic, nic::RemoteKey control, MPI_Comm communicator) {
-  Introduction mine{};
-  if (nic != nullptr) {
-    const nic::Address address = nic->address();
-    mine.size = std::min(address.bytes.size(), sizeof mine.address);
-    mine.control = control;
-    std::memcpy(mine.address, address.bytes.data(), mine.size);
-  }
-  int size = 0;
-  PMPI_Comm_size(communicator, &size);
-  std::vector<Introduction> all(static_cast<size_t>(size));
-  PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, communicator);
-  return all;
-}
-
-// What the processes of this job alone know. Collective.
-JobSecret share_secret(MPI_Comm communicator, uint32_t rank) {
-  JobSecret secret = rank == 0 ? JobSecret::random() : JobSecret{};
-  PMPI_Bcast(&secret, sizeof secret, MPI_BYTE, 0, communicator);
-  return secret;
-}
 
 #if defined(OPEN_MPI)
 constexpr const char* kOwn = "openmpi";
@@ -112,8 +81,8 @@ void Context::close() {
   Context* context = the_context;
   if (context->nic_status_.ok())
     context->finish_queues();
-  // Nobody takes its NIC away while another still writes to it or waits for its acknowledgement.
-  if (!context->meet_others()) {
+  // No process takes its NIC away while another still writes to it or waits for its acknowledgement.
+  if (context->nic_status_.ok() && !context->leave_peers()) {
     std::fprintf(stderr, "lanyard: rank %u: MPI_Finalize cannot end: the job is aborted\n", context->rank_);
     PMPI_Abort(MPI_COMM_WORLD, 1);
   }
@@ -148,41 +117,40 @@ void Context::finish_queues() {
   }
 }
 
-// A barrier that goes on serving the card, and ends where a process is missing. False then.
-bool Context::meet_others() {
-  MPI_Request all = MPI_REQUEST_NULL;
-  if (PMPI_Ibarrier(private_world_, &all) != MPI_SUCCESS)
-    return false;
+// Serves the card until all processes that this one knows have come to MPI_Finalize too. False where one of them
+// has ended without.
+bool Context::leave_peers() {
   const auto missing = [this] {
     std::string text = "waits for all ranks to come to MPI_Finalize";
     for (uint32_t rank = 0; rank < size_; ++rank)
-      if (nic_status_.ok() && plane_->lost(rank))
+      if (plane_->left_without_leave(rank))
         text += "; " + plane_->why_lost(rank);
     return text;
   };
   BlockingCall call(*this, {.name = "MPI_Finalize", .extra = missing});
+  {
+    const ContextLock lock(*this);
+    introductions_->progress(*plane_);
+    introductions_->take_leave(*plane_);
+  }
   std::optional<BlockingCall::Clock::time_point> lost_since;
   bool told = false;
   while (true) {
-    int done = 0;
-    if (PMPI_Test(&all, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-      return false;
-    if (done)
-      return true;
-    if (!nic_status_.ok()) {
-      std::this_thread::sleep_for(kBetweenTests);
-      continue;
-    }
     const uint64_t seen = nic_->activity();
     helper_->help();
     std::string report;
     bool hopeless = false;
     {
       const ContextLock lock(*this);
+      introductions_->listen();
+      introductions_->progress(*plane_);
       plane_->progress();
+      if (plane_->leave()) {
+        introductions_->stop();
+        return true;
+      }
       const auto now = BlockingCall::Clock::now();
-      // A process that has left the barrier before us may have ended since: then it is over in a moment.
-      if (!lost_since && nic_->lost_peers() > 0)
+      if (!lost_since && is_any_lost())
         lost_since = now;
       hopeless = lost_since && now - *lost_since > kAfterLoss;
       // Past the deadline others may still have something to do before they come: that is no reason to end them.
@@ -197,6 +165,13 @@ bool Context::meet_others() {
     }
     nic_->wait_since(seen, kBetweenTests);
   }
+}
+
+bool Context::is_any_lost() const {
+  for (uint32_t rank = 0; rank < size_; ++rank)
+    if (plane_->left_without_leave(rank))
+      return true;
+  return false;
 }
 
 // Streams that are not through would go on with words and counters that end here. False where a kernel does not return.
@@ -216,61 +191,38 @@ bool Context::halt_streams() {
 }
 
 Context::Context() {
-  PMPI_Comm_dup(MPI_COMM_WORLD, &private_world_);
-  PMPI_Comm_set_errhandler(private_world_, MPI_ERRORS_RETURN);
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   rank_ = static_cast<uint32_t>(rank);
   int size = 1;
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
   size_ = static_cast<uint32_t>(size);
+  introductions_ = std::make_unique<Introductions>(rank_, size_);
   nic_status_ = open_nic();
 }
 
-// Every process takes part in the exchange, whether it has a NIC or not.
+// Nothing of it asks another process.
 Status Context::open_nic() {
-  const JobSecret secret = share_secret(private_world_, rank_);
   Result<Settings> settings = Settings::from_environment();
-  Status status = settings.status();
-  if (settings.ok()) {
-    settings_ = settings.value();
-    Result<std::unique_ptr<gpu::Backend>> gpus = open_gpus(settings_);
-    gpu_status_ = gpus.status();
-    DeviceMemory* memory = nullptr;
-    if (gpus.ok()) {
-      gpus_ = std::move(gpus.value());
-      memory = &gpus_->memory();
-      if (Result<std::unique_ptr<DeviceMemory>> faulty = faulty_memory(settings_, *memory);
-          faulty.ok() && faulty.value() != nullptr) {
-        faulty_memory_ = std::move(faulty.value());
-        memory = faulty_memory_.get();
-      }
+  LANYARD_RETURN_IF_ERROR(settings.status());
+  settings_ = settings.value();
+  Result<std::unique_ptr<gpu::Backend>> gpus = open_gpus(settings_);
+  gpu_status_ = gpus.status();
+  DeviceMemory* memory = nullptr;
+  if (gpus.ok()) {
+    gpus_ = std::move(gpus.value());
+    memory = &gpus_->memory();
+    if (Result<std::unique_ptr<DeviceMemory>> faulty = faulty_memory(settings_, *memory);
+        faulty.ok() && faulty.value() != nullptr) {
+      faulty_memory_ = std::move(faulty.value());
+      memory = faulty_memory_.get();
     }
-    Result<std::unique_ptr<nic::Nic>> nic = api::open_nic(settings_, memory, secret);
-    status = nic.status();
-    if (nic.ok())
-      nic_ = std::move(nic.value());
   }
-  std::unique_ptr<core::ControlChannel> channel;
-  if (nic_ != nullptr) {
-    Result<std::unique_ptr<core::ControlChannel>> opened =
-        core::ControlChannel::open(*nic_, rank_, size_, core::ControlChannel::slots_for(size_));
-    status = opened.status();
-    if (opened.ok())
-      channel = std::move(opened.value());
-  }
-  const std::vector<Introduction> all =
-      introduce(channel != nullptr ? nic_.get() : nullptr, channel != nullptr ? channel->key() : nic::RemoteKey(),
-                private_world_);
-  LANYARD_RETURN_IF_ERROR(status);
-  std::vector<nic::Address> addresses;
-  std::vector<nic::RemoteKey> keys;
-  for (const Introduction& each : all) {
-    if (each.size == 0)
-      return {Code::kFailed, "rank " + std::to_string(addresses.size()) + " has no network card"};
-    addresses.push_back({{each.address, each.address + each.size}});
-    keys.push_back(each.control);
-  }
+  LANYARD_ASSIGN_OR_RETURN(nic_, api::open_nic(settings_, memory));
+  LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<core::ControlChannel> channel,
+                           core::ControlChannel::open(*nic_, rank_, size_, core::ControlChannel::slots_for(size_)));
+  std::vector<nic::Address> addresses(size_);
+  addresses[rank_] = nic_->address();
   LANYARD_RETURN_IF_ERROR(nic_->set_peers(addresses, rank_));
   const core::Strategy strategy = settings_.strategy.value_or(core::strategy_for(nic_->caps()));
   endpoint_ = std::make_unique<core::Endpoint>(*nic_, rank_,
@@ -280,7 +232,6 @@ Status Context::open_nic() {
                                                                        .strategy = strategy,
                                                                        .lanes = lanes()});
   helper_ = std::make_unique<NicHelper>(*nic_, *endpoint_);
-  channel->connect(std::move(keys));
   plane_ = std::make_unique<core::ControlPlane>(*endpoint_, std::move(channel));
   plane_->on_message([this](uint32_t from, std::span<const std::byte> message)
                          LANYARD_REQUIRES(context_locked) { StallInquiry::on_message(*this, from, message); });
@@ -304,7 +255,6 @@ Context::~Context() {
   helper_.reset();
   nic_.reset();
   faulty_memory_.reset();
-  PMPI_Comm_free(&private_world_);
 }
 
 int error_class_for(Context& context, Code code) {

@@ -14,6 +14,7 @@
 #include "api/context_lock.h"
 #include "api/control_thread.h"
 #include "api/errors.h"
+#include "api/introductions.h"
 #include "api/request_table.h"
 #include "api/settings.h"
 #include "gpu/device/backend.h"
@@ -52,8 +53,9 @@ class Context {
  public:
   // Null before MPI_Init and after MPI_Finalize.
   static Context* get();
-  // Collective: MPI_Init makes it. It goes in MPI_Finalize, when MPI deletes the attributes of MPI_COMM_SELF, the
-  // program's own before Lanyard's (MPI 4.0 section 11.2.4): what the program frees there still finds it.
+  // MPI_Init makes it; asks no other process. It goes in MPI_Finalize, when MPI deletes the attributes of
+  // MPI_COMM_SELF, the program's own before Lanyard's (MPI 4.0 section 11.2.4): what the program frees there still
+  // finds it.
   static void open();
 
   ~Context();
@@ -81,6 +83,7 @@ class Context {
   // Its notice(), listen() and stop_listening() need no lock.
   core::ControlPlane& plane() { return *plane_; }
   core::Matcher& matcher() LANYARD_REQUIRES(context_locked) { return plane_->matcher(); }
+  Introductions& introductions() LANYARD_REQUIRES(context_locked) { return *introductions_; }
   NicHelper& helper() { return *helper_; }
   ControlThread& control_thread() { return control_thread_; }
   std::vector<std::unique_ptr<lanyard_queue>>& queues() LANYARD_REQUIRES(context_locked) { return queues_; }
@@ -105,7 +108,8 @@ class Context {
   static void close();
   Status open_nic();
   void finish_queues();
-  bool meet_others();
+  bool leave_peers();
+  bool is_any_lost() const;
   bool halt_streams();
 
   std::mutex lock_;
@@ -114,7 +118,6 @@ class Context {
   Settings settings_;
   uint32_t rank_ = 0;
   uint32_t size_ = 1;
-  MPI_Comm private_world_ = MPI_COMM_NULL;
   Status nic_status_;
   Status gpu_status_;
   std::unique_ptr<gpu::Backend> gpus_;           // goes behind all that owns memory of it: requests too
@@ -124,6 +127,7 @@ class Context {
   std::unique_ptr<core::Endpoint> endpoint_;
   std::unique_ptr<NicHelper> helper_;
   std::unique_ptr<core::ControlPlane> plane_;
+  std::unique_ptr<Introductions> introductions_;
   ControlThread control_thread_{*this};
   RequestTable requests_;
   std::vector<BlockingCall*> blocking_calls_;

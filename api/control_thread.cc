@@ -77,8 +77,9 @@ void ControlThread::run() {
       const ContextLock lock(context_);
       if (!called_)
         context_.plane().notice();
+      context_.introductions().look(context_.plane());
       context_.plane().progress();
-      pending = !called_ || context_.plane().pending();
+      pending = !called_ || context_.plane().pending() || context_.introductions().expects();
       watch_kernels(context_);
       for (BlockingCall* call : context_.blocking_calls())
         unsaid_ += call->watch();

@@ -32,6 +32,8 @@ class ControlThread {
   // wake this one. Nests and counts.
   void attend() { attendants_.fetch_add(1); }
   void leave() LANYARD_EXCLUDES(context_locked);
+  // The thread looks for something to do, soon. Any thread.
+  void wake();
   // For the NIC, which calls it when a message has arrived. The thread is started first.
   nic::Listener listener();
 
@@ -41,7 +43,6 @@ class ControlThread {
   static constexpr std::chrono::milliseconds kWatch{200};
 
   void run();
-  void wake();
   // Writes of what is to be said on stderr as much as there is room for: whoever reads it may be slow, or gone.
   void speak();
 

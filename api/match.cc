@@ -67,6 +67,29 @@ int check_record(Context& context, RequestRecord* record, MPI_Request request, b
   return MPI_SUCCESS;
 }
 
+// Introduces this process to the peers of requests that have a peer, and expects others for those from any source.
+void introduce(Context& context, const std::vector<RequestRecord*>& records) LANYARD_REQUIRES(context_locked) {
+  core::ControlPlane* plane = context.nic_status().ok() ? &context.plane() : nullptr;
+  for (const RequestRecord* record : records) {
+    const core::Transfer& transfer = record->transfer;
+    if (transfer.peer == core::kAnySource)
+      context.introductions().expect();
+    else if (transfer.peer != core::kNobody)
+      context.introductions().introduce_to(transfer.peer_nic, plane);
+  }
+  if (plane != nullptr && context.introductions().expects())
+    context.control_thread().wake();
+}
+
+// The peers would wait for this process.
+void tell_peers_of_no_card(Context& context, int count, const MPI_Request requests[]) LANYARD_REQUIRES(context_locked) {
+  std::vector<RequestRecord*> records;
+  for (int i = 0; i < count; ++i)
+    if (RequestRecord* record = context.requests().find(requests[i]))
+      records.push_back(record);
+  introduce(context, parts_of(records));
+}
+
 struct Collected {
   std::vector<RequestRecord*> records;
   MPI_Comm communicator = MPI_COMM_WORLD;
@@ -78,6 +101,8 @@ struct Collected {
 Collected collect(Context& context, int count, MPI_Request requests[], bool resume) LANYARD_REQUIRES(context_locked) {
   Collected result;
   result.error_class = check_array(count, requests, &result.error);
+  if (result.error_class == MPI_SUCCESS && !context.nic_status().ok())
+    tell_peers_of_no_card(context, count, requests);
   for (int i = 0; i < count && result.error_class == MPI_SUCCESS; ++i) {
     RequestRecord* record = context.requests().find(requests[i]);
     if (record != nullptr)
@@ -199,6 +224,7 @@ void begin(Context& context, const std::vector<RequestRecord*>& whole, const MPI
     if (record->core == nullptr)
       record->core = context.endpoint().new_request(record->transfer);
   make_exchanges(context, records);
+  introduce(context, records);
   const core::ControlPlane::Batch batch(context.plane());
   for (size_t i = 0; i < records.size(); ++i) {
     RequestRecord* record = records[i];
@@ -253,6 +279,7 @@ std::string wait_for(Context& context, Attendance& attendance, const std::vector
     context.nic().progress();
     {
       const ContextLock lock(context);
+      context.introductions().progress(context.plane());
       context.plane().progress();
       while (over < records.size() && !records[over]->matching())
         ++over;

@@ -83,8 +83,10 @@ void MatchCall::advance(Context& context) {
 }
 
 void MatchCall::advance_all(Context& context) {
-  if (context.nic_status().ok())
+  if (context.nic_status().ok()) {
+    context.introductions().progress(context.plane());
     context.plane().progress();
+  }
   context.match_calls().remove_if([&](const std::unique_ptr<MatchCall>& call) LANYARD_REQUIRES(context_locked) {
     if (!call->outcome_->complete.load())
       call->advance(context);

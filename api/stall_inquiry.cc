@@ -142,6 +142,12 @@ std::string StallInquiry::text() const {
 void StallInquiry::ask(const StallHop& hop) {
   if (hop.rank == context_.rank())
     return take(hop.rank, answer_question(context_, hop.rank, hop.question));
+  if (!context_.plane().knows(hop.rank)) {
+    lines_.push_back(name(hop.rank) +
+                     " is not known to this process yet: it has called no match with it, or its program is not linked "
+                     "with Lanyard");
+    return;
+  }
   waiting_ = hop;
   since_ = Clock::now();
   id_ = context_.next_question();

@@ -36,9 +36,6 @@ class CardMail {
 
   // All but the numbers outlive it.
   CardMail(World& world, nic::Nic& nic, core::Endpoint& endpoint, uint32_t rank, uint32_t ranks);
-  // The ends of all processes get to know each other.
-  void connect(std::vector<nic::RemoteKey> keys) { channel_->connect(std::move(keys)); }
-  nic::RemoteKey key() const { return channel_->key(); }
 
   core::ControlPlane& plane() { return *plane_; }
   const core::ControlPlane& plane() const { return *plane_; }

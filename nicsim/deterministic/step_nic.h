@@ -26,6 +26,7 @@ class StepNic final : public nic::Nic {
   const nic::Caps& caps() const override { return caps_; }
   nic::Address address() const override { return {{std::byte{'W'}}}; }
   Status set_peers(std::span<const nic::Address>, uint32_t) override;
+  Status add_peer(uint32_t, const nic::Address&) override { return {}; }
 
   Result<nic::CounterId> open_counter() override;
   Status close_counter(nic::CounterId counter) override;

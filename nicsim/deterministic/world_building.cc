@@ -206,8 +206,6 @@ void World::build() {
   }
   if (options_.driver)
     introduce_drivers();
-  if (options_.mail_by_card)
-    connect_mail();
   state_->place.assign(first_transit_ + transits, kNone);
   // What every run needs is allocated once, before the beginning is saved.
   state_->enabled.reserve(8 * scenario_.ranks());
@@ -247,6 +245,8 @@ void World::name_agents() {
 }
 
 void World::match() {
+  if (options_.mail_by_card)
+    connect_mail();
   const auto& messages = scenario_.messages();
   state_->sides.resize(2 * messages.size());
   for (uint32_t index = 0; index < state_->sides.size(); ++index) {

@@ -28,12 +28,17 @@ std::unique_ptr<Process::Driver> Process::open_driver(World& world, StepNic& nic
   return driver;
 }
 
-// The drivers get to know each other.
+// The drivers get to know each other, or each itself where the mail makes it known to others.
 void World::introduce_drivers() {
-  std::vector<nic::Address> addresses;
+  std::vector<nic::Address> all;
   for (const auto& process : state_->processes)
-    addresses.push_back(process->card().address());
+    all.push_back(process->card().address());
   for (const auto& process : state_->processes) {
+    std::vector<nic::Address> addresses(all.size());
+    if (options_.mail_by_card)
+      addresses[process->rank] = all[process->rank];
+    else
+      addresses = all;
     const Status status = process->card().set_peers(addresses, process->rank);
     LANYARD_CHECK(status.ok(), status.message().c_str());
   }
@@ -124,12 +129,11 @@ uint64_t World::unread_failures(const Side& side) const {
 
 // ---- Mail: matching cards, those of the end of a pair, and what else control threads tell each other
 
+// Of two processes the one of lower rank introduces itself, as by MPI; the other answers by the card.
 void World::connect_mail() {
-  std::vector<nic::RemoteKey> keys;
   for (const auto& process : state_->processes)
-    keys.push_back(process->card_mail->key());
-  for (const auto& process : state_->processes)
-    process->card_mail->connect(keys);
+    for (uint32_t peer = 0; peer < process->rank; ++peer)
+      process->card_mail->plane().meet(peer, state_->processes[peer]->card_mail->plane().introduction());
 }
 
 // What is under way in order, until all of it has been taken in: while the world is built.

@@ -49,7 +49,7 @@ int insert(struct fid_av* fid, const void* addresses, size_t count, fi_addr_t* p
   AddressVector* vector = vector_of(fid);
   int inserted = 0;
   // All NICs of a job have addresses of one length, which are those of their endpoints.
-  const nic::Address own = vector->domain().nic().address();
+  const nic::Address& own = vector->domain().peers().own();
   const size_t bytes = own.bytes.size();
   for (size_t i = 0; i < count; ++i) {
     const std::byte* address = static_cast<const std::byte*>(addresses) + i * bytes;

@@ -69,7 +69,7 @@ Status Domain::prepare() {
   if (!window.ok())
     return window.status();
   window_ = window.value();
-  peers_ = std::make_unique<PeerTable>(*nic_);
+  peers_ = std::make_unique<PeerTable>(*nic_, settings_.numbering);
   trigger_queue_ = std::make_unique<TriggerQueue>(*nic_, std::move(pool), settings_.refuses_without_entry,
                                                   [this](const nic::Op& op) { report(op, Code::kNotFound); });
   nic_->set_witness(this);

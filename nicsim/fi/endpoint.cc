@@ -112,7 +112,7 @@ int name_of_endpoint(fid_t fid, void* buffer, size_t* bytes) {
   Endpoint* endpoint = endpoint_of(fid);
   if (!endpoint->enabled())
     return -FI_EOPBADSTATE;
-  const nic::Address address = endpoint->domain().nic().address();
+  const nic::Address& address = endpoint->domain().peers().own();
   const size_t room = *bytes;
   *bytes = address.bytes.size();
   if (buffer != nullptr)

@@ -33,6 +33,7 @@ class LateWire final : public Wire {
   Status set_peers(std::span<const nic::Address> peers, uint32_t self) override {
     return wire_->set_peers(peers, self);
   }
+  Status add_peer(uint32_t peer, const nic::Address& address) override { return wire_->add_peer(peer, address); }
   bool shares_host(uint32_t peer) const override { return wire_->shares_host(peer); }
   void send(uint32_t peer, const Packet& packet, const std::byte* payload) override {
     wire_->send(peer, packet, payload);

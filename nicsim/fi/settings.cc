@@ -51,6 +51,17 @@ Status read_number(const char* name, uint32_t least, uint32_t most, uint32_t& ou
   return {};
 }
 
+Numbering numbering_by_launcher() {
+  constexpr const char* kVariables[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}};
+  for (const auto& [rank, size] : kVariables) {
+    Numbering numbering;
+    if (std::getenv(rank) != nullptr && read_number(size, 1, UINT32_MAX, numbering.processes).ok() &&
+        numbering.processes > 0 && read_number(rank, 0, numbering.processes - 1, numbering.number).ok())
+      return numbering;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Settings> Settings::from_environment() {
@@ -82,6 +93,7 @@ Result<Settings> Settings::from_environment() {
   auto pause = static_cast<uint32_t>(settings.flush_pause.count());
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_FI_FLUSH_MS", 0, 60000, pause));
   settings.flush_pause = std::chrono::milliseconds(pause);
+  settings.numbering = numbering_by_launcher();
   return settings;
 }
 

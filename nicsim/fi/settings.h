@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "nicsim/fi/peer_table.h"
 #include "nicsim/model/nic_model.h"
 #include "nicsim/wire/wire.h"
 #include "transport/base/status.h"
@@ -28,6 +29,7 @@ struct Settings {
   bool device_memory = false;                   // LANYARD_FI_HMEM: refused, accepted
   bool late_data = false;                       // LANYARD_FI_VISIBILITY: ordered, late
   std::chrono::milliseconds flush_pause{1000};  // LANYARD_FI_FLUSH_MS: 0 to 60000
+  Numbering numbering;                          // what Open MPI's or MPICH's launcher says
 
   // kInvalidArgument names the variable, its value and what is allowed.
   static Result<Settings> from_environment();

@@ -55,6 +55,7 @@ class RecordingNic final : public nic::Nic {
   const nic::Caps& caps() const override { return caps_; }
   nic::Address address() const override { return {}; }
   Status set_peers(std::span<const nic::Address>, uint32_t) override { return {}; }
+  Status add_peer(uint32_t, const nic::Address&) override { return {}; }
   Result<nic::CounterId> open_counter() override {
     bells_.push_back(0);
     return nic::CounterId{counters() - 1};

@@ -55,8 +55,10 @@ class DeviceMover {
   DeviceMover(const DeviceMover&) = delete;
   DeviceMover& operator=(const DeviceMover&) = delete;
 
-  // True for every peer that can copy from this process's memory.
-  void set_peers(std::vector<bool> share_host) { pulls_ = std::move(share_host); }
+  // So many, of which none can copy from this process's memory.
+  void set_peers(size_t peers) { pulls_.assign(peers, false); }
+  // That peer runs on this host: it can.
+  void shares_host(uint32_t peer) { pulls_[peer] = true; }
 
   // ---- Regions, also of host memory
   Result<int> device_of(const void* base, uint64_t bytes) const;

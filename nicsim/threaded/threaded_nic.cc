@@ -69,16 +69,33 @@ Status ThreadedNic::set_peers(std::span<const nic::Address> peers, uint32_t self
   LANYARD_RETURN_IF_ERROR(wire_->set_peers(peers, self));
   self_ = self;
   model_.set_self(self);
-  if (mover_ != nullptr) {
-    std::vector<bool> share_host;
-    for (uint32_t rank = 0; rank < peers.size(); ++rank)
-      share_host.push_back(wire_->shares_host(rank));
-    mover_->set_peers(std::move(share_host));
-  }
+  if (mover_ != nullptr)
+    mover_->set_peers(peers.size());
   lost_ = std::make_unique<std::atomic<bool>[]>(peers.size());
+  known_ = std::make_unique<std::atomic<bool>[]>(peers.size());
   why_lost_.resize(peers.size());
   peer_count_.store(static_cast<uint32_t>(peers.size()));
+  for (uint32_t rank = 0; rank < peers.size(); ++rank)
+    if (!peers[rank].bytes.empty())
+      knows(rank);
   return {};
+}
+
+Status ThreadedNic::add_peer(uint32_t peer, const nic::Address& address) {
+  Driving driving(*this);
+  if (peer >= peer_count_.load())
+    return {Code::kInvalidArgument, "no such peer"};
+  if (known_[peer].load())
+    return {Code::kInvalidState, "the peer is known already"};
+  LANYARD_RETURN_IF_ERROR(wire_->add_peer(peer, address));
+  knows(peer);
+  return {};
+}
+
+void ThreadedNic::knows(uint32_t peer) {
+  if (mover_ != nullptr && wire_->shares_host(peer))
+    mover_->shares_host(peer);
+  known_[peer].store(true);
 }
 
 // ---- Counters and regions

@@ -49,6 +49,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   const nic::Caps& caps() const override { return caps_; }
   nic::Address address() const override { return wire_->address(); }
   Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
+  Status add_peer(uint32_t peer, const nic::Address& address) override;
 
   Result<nic::CounterId> open_counter() override;
   Status close_counter(nic::CounterId counter) override;
@@ -170,8 +171,10 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   bool idle() const;
   Status start_owner();
   void run_owner();
+  void knows(uint32_t peer) LANYARD_REQUIRES(right_);
   bool reaches(const nic::Op& op) const {
-    return !op.moves_data() || op.remote.peer < peer_count_.load(std::memory_order_relaxed);
+    return !op.moves_data() || (op.remote.peer < peer_count_.load(std::memory_order_relaxed) &&
+                                known_[op.remote.peer].load(std::memory_order_relaxed));
   }
 
   std::byte* place(const Packet& packet) override LANYARD_REQUIRES(right_);
@@ -200,8 +203,8 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   std::atomic<uint64_t> failures_{0};
   std::atomic<uint64_t> activity_{0};  // grows whenever a driver did something
   std::atomic<uint32_t> peer_count_{0};
-  std::unique_ptr<std::atomic<bool>[]> lost_;  // by rank; there once peer_count_ is
-  std::vector<std::string> why_lost_;          // likewise; written once, before lost_
+  std::unique_ptr<std::atomic<bool>[]> lost_, known_;  // by rank; there once peer_count_ is
+  std::vector<std::string> why_lost_;                  // likewise; written once, before lost_
   std::atomic<uint64_t> lost_count_{0};
   uint32_t self_ = 0;
 

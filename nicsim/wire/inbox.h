@@ -38,6 +38,7 @@ enum class FrameKind : uint8_t {
   kChunk = 4,   // a part of an offered payload that begins at byte `value`
   kInvite = 5,  // back to the sender of an offer: help to copy, to address `value` (claims.h)
   kHelped = 6,  // the answer: the last `value` bytes are copied, and the sender touches no more
+  kHello = 7,   // a sender's first: the payload is its address
 };
 
 // What goes into a slot beside the packet. `payload` is borrowed: the sender's memory, or the slot.
@@ -50,7 +51,7 @@ struct Frame {
 
 struct InboxHeader {
   static constexpr uint32_t kMagic = 0x4c4e5942;  // "LNYB"
-  static constexpr uint32_t kVersion = 4;
+  static constexpr uint32_t kVersion = 5;
   static constexpr uint32_t kMaxProducers = 4096;
   static constexpr uint32_t kMaxShared = 64;
 

@@ -10,10 +10,8 @@ constexpr int kMaxTries = 1000;  // to put a frame into an inbox that says it ha
 
 }  // namespace
 
-void ShmPeers::set(const std::vector<ShmAddress>& addresses, uint32_t self) {
-  peers_ = std::vector<ShmPeer>(addresses.size());
-  for (size_t rank = 0; rank < addresses.size(); ++rank)
-    peers_[rank].address = addresses[rank];
+void ShmPeers::set(size_t peers, uint32_t self) {
+  peers_ = std::vector<ShmPeer>(peers);
   self_ = self;
 }
 
@@ -40,6 +38,8 @@ bool ShmPeers::connect(uint32_t rank) {
   peer.pushes = use_cma_;
   peer.state = ShmPeer::State::kOpen;
   watch_from_now_on();
+  send(rank, {.kind = PacketKind::kAck, .source = self_},
+       {.kind = FrameKind::kHello, .payload_bytes = sizeof own_, .payload = reinterpret_cast<const std::byte*>(&own_)});
   return true;
 }
 

@@ -21,7 +21,7 @@
 namespace lanyard::nicsim {
 
 struct ShmPeer {
-  enum class State { kNew, kOpen, kEnded, kLost } state = State::kNew;
+  enum class State { kUnknown, kNew, kOpen, kEnded, kLost } state = State::kUnknown;
   std::string why_ended;  // as nic::Nic::why_lost()
   ShmAddress address;
   PeerSegment segment;
@@ -40,11 +40,17 @@ struct ShmPeer {
 // Threads: whoever drives the wire, but for watched().
 class ShmPeers {
  public:
-  // Peers' memory is touched where `use_cma`. `bell`, which outlives it, is this NIC's own.
-  ShmPeers(bool use_cma, Bell& bell) : use_cma_(use_cma), bell_(bell) {}
+  // Peers' memory is touched where `use_cma`. `bell` and `own` are this NIC's, and outlive it.
+  ShmPeers(bool use_cma, Bell& bell, const ShmAddress& own) : use_cma_(use_cma), bell_(bell), own_(own) {}
 
-  // Once, before anything else.
-  void set(const std::vector<ShmAddress>& addresses, uint32_t self);
+  // Once, before anything else: so many, none of them known.
+  void set(size_t peers, uint32_t self);
+  // Requires that the peer is not known.
+  void add(uint32_t rank, const ShmAddress& address) {
+    peers_[rank].address = address;
+    peers_[rank].state = ShmPeer::State::kNew;
+  }
+  bool knows(uint32_t rank) const { return peers_[rank].state != ShmPeer::State::kUnknown; }
   uint32_t size() const { return static_cast<uint32_t>(peers_.size()); }
   uint32_t self() const { return self_; }
   ShmPeer& operator[](uint32_t rank) { return peers_[rank]; }
@@ -81,6 +87,7 @@ class ShmPeers {
 
   const bool use_cma_;
   Bell& bell_;
+  const ShmAddress& own_;
   std::vector<ShmPeer> peers_;
   uint32_t self_ = 0;
   std::vector<uint32_t> stuck_;  // those with a queue of outgoing frames

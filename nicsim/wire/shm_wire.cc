@@ -30,7 +30,7 @@ ShmWire::ShmWire(const ShmOptions& options, OwnSegment segment)
     : options_(options),
       segment_(std::move(segment)),
       inbox_(segment_.mapping.base(), options.slots, segment_.address.nonce),
-      peers_(options.use_cma, inbox_.bell()),
+      peers_(options.use_cma, inbox_.bell(), segment_.address),
       offers_(peers_),
       pulls_(peers_, inbox_) {}
 
@@ -44,30 +44,52 @@ Status ShmWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
             "at most " + std::to_string(kMaxPeers) + " ranks share a host's memory: set LANYARD_SIM_WIRE=tcp"};
   if (self >= peers.size() || peers[self].bytes != address().bytes)
     return {Code::kInvalidArgument, "this NIC's address does not stand at its own rank"};
-  std::vector<ShmAddress> table;
-  for (size_t rank = 0; rank < peers.size(); ++rank) {
-    const std::optional<ShmAddress> decoded = ShmAddress::decode(peers[rank]);
-    if (!decoded)
-      return {Code::kInvalidArgument,
-              peer_name(rank) + " has no shared-memory wire: set " + "LANYARD_SIM_WIRE to the same value on all ranks"};
-    if (peers.size() > 1 && decoded->pid_namespace == 0)
-      return {Code::kInvalidArgument, peer_name(rank) +
-                                          " has no /proc, through which shared memory is reached: mount it, or set "
-                                          "LANYARD_SIM_WIRE=tcp on all ranks"};
-    if (decoded->host != segment_.address.host)
-      return {Code::kInvalidArgument, peer_name(rank) + " is on another host: set LANYARD_SIM_WIRE=tcp on all ranks"};
-    const bool pids = decoded->pid_namespace == segment_.address.pid_namespace;
-    if (!pids || decoded->user_namespace != segment_.address.user_namespace)
-      return {Code::kInvalidArgument, peer_name(rank) + " is in another container (" + (pids ? "user" : "pid") +
-                                          " namespace): set LANYARD_SIM_WIRE=tcp on all ranks"};
-    table.push_back(*decoded);
+  std::vector<std::optional<ShmAddress>> table(peers.size());
+  for (uint32_t rank = 0; rank < peers.size(); ++rank) {
+    if (rank == self || peers[rank].bytes.empty())
+      continue;
+    LANYARD_ASSIGN_OR_RETURN(table[rank], check(rank, peers[rank]));
   }
-  peers_.set(table, self);
+  peers_.set(peers.size(), self);
+  for (uint32_t rank = 0; rank < peers.size(); ++rank)
+    if (table[rank])
+      peers_.add(rank, *table[rank]);
   offers_.set_peers();
   ready_.store(true, std::memory_order_seq_cst);
   if (waiting())
     inbox_.bell().ring();  // it may have come before anybody could poll it
   return {};
+}
+
+Status ShmWire::add_peer(uint32_t rank, const nic::Address& address) {
+  if (rank >= peers_.size() || rank == peers_.self())
+    return {Code::kInvalidArgument, "no such peer"};
+  LANYARD_ASSIGN_OR_RETURN(const ShmAddress checked, check(rank, address));
+  if (!peers_.knows(rank))
+    peers_.add(rank, checked);
+  else if (peers_[rank].address.nonce != checked.nonce)
+    return {Code::kInvalidArgument, "another NIC has sent as " + peer_name(rank)};
+  return {};
+}
+
+// What the address says, where this wire can reach it.
+Result<ShmAddress> ShmWire::check(uint32_t rank, const nic::Address& encoded) const {
+  const auto unreachable = [&](const std::string& why) {
+    return Status(Code::kInvalidArgument, peer_name(rank) + why);
+  };
+  const std::optional<ShmAddress> decoded = ShmAddress::decode(encoded);
+  if (!decoded)
+    return unreachable(" has no shared-memory wire: set LANYARD_SIM_WIRE to the same value on all ranks");
+  if (decoded->pid_namespace == 0)
+    return unreachable(
+        " has no /proc, through which shared memory is reached: mount it, or set LANYARD_SIM_WIRE=tcp on all ranks");
+  if (decoded->host != segment_.address.host)
+    return unreachable(" is on another host: set LANYARD_SIM_WIRE=tcp on all ranks");
+  const bool pids = decoded->pid_namespace == segment_.address.pid_namespace;
+  if (!pids || decoded->user_namespace != segment_.address.user_namespace)
+    return unreachable(std::string(" is in another container (") + (pids ? "user" : "pid") +
+                       " namespace): set LANYARD_SIM_WIRE=tcp on all ranks");
+  return *decoded;
 }
 
 // ---- Out
@@ -124,9 +146,12 @@ size_t ShmWire::take_frames(Sink& sink) {
     // Nothing of the frame is to be trusted (inbox.h): what makes no sense is dropped.
     if (packet.source < peers_.size() && packet.source != peers_.self() &&
         peers_[packet.source].state != ShmPeer::State::kLost) {
+      if (frame.kind == FrameKind::kHello && !peers_.knows(packet.source)) [[unlikely]]
+        take_hello(packet, frame);
       if (peers_[packet.source].state == ShmPeer::State::kNew) [[unlikely]]
-        peers_.reach(packet.source);  // whoever has sent is watched, though nothing may ever be sent back
-      take(sink, packet, frame);
+        peers_.reach(packet.source);  // a sender is watched, though nothing may ever be sent back
+      if (peers_.knows(packet.source))
+        take(sink, packet, frame);
     }
     inbox_.pop();
   }
@@ -141,7 +166,16 @@ void ShmWire::take(Sink& sink, const Packet& packet, const Frame& frame) {
     case FrameKind::kChunk: return pulls_.take_chunk(sink, packet, frame);
     case FrameKind::kInvite: return offers_.take_invitation(packet, frame.value);
     case FrameKind::kHelped: return pulls_.take_answer(sink, packet, frame.value);
+    case FrameKind::kHello: return;
   }
+}
+
+// Requires that the sender is not known.
+void ShmWire::take_hello(const Packet& packet, const Frame& frame) {
+  const Result<ShmAddress> address =
+      check(packet.source, {.bytes = {frame.payload, frame.payload + frame.payload_bytes}});
+  if (address.ok())
+    peers_.add(packet.source, address.value());
 }
 
 void ShmWire::take_packet(Sink& sink, const Packet& packet, const Frame& frame) {

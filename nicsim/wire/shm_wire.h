@@ -65,6 +65,7 @@ class ShmWire final : public Wire {
   const char* name() const override { return "shm"; }
   nic::Address address() const override { return segment_.address.encode(); }
   Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
+  Status add_peer(uint32_t peer, const nic::Address& address) override;
   bool shares_host(uint32_t) const override { return true; }
   void send(uint32_t peer, const Packet& packet, const std::byte* payload) override;
   size_t poll(Sink& sink) override;
@@ -77,12 +78,14 @@ class ShmWire final : public Wire {
  private:
   ShmWire(const ShmOptions& options, OwnSegment segment);
 
+  Result<ShmAddress> check(uint32_t rank, const nic::Address& encoded) const;
   bool waiting() const;
   void set_more(bool more);
 
   size_t take_frames(Sink& sink);
   void take(Sink& sink, const Packet& packet, const Frame& frame);
   void take_packet(Sink& sink, const Packet& packet, const Frame& frame);
+  void take_hello(const Packet& packet, const Frame& frame);
 
   void look_after_peers();
   size_t report_ended(Sink& sink);

@@ -10,14 +10,29 @@
 
 namespace lanyard::nicsim {
 
+namespace {
+
+template <size_t bytes>
+void fill_randomly(std::array<std::byte, bytes>& array) {
+  const ssize_t count = ::getrandom(array.data(), bytes, 0);
+  LANYARD_CHECK(count == static_cast<ssize_t>(bytes), "the system has random numbers");
+}
+
+}  // namespace
+
+TcpSecret TcpSecret::random() {
+  TcpSecret secret;
+  fill_randomly(secret.bytes);
+  return secret;
+}
+
 TcpChallenge new_challenge() {
   TcpChallenge challenge;
-  const ssize_t count = ::getrandom(challenge.data(), challenge.size(), 0);
-  LANYARD_CHECK(count == static_cast<ssize_t>(challenge.size()), "the system has random numbers");
+  fill_randomly(challenge);
   return challenge;
 }
 
-TcpProof prove(const JobSecret& secret, TcpRole role, const TcpMeeting& meeting) {
+TcpProof prove(const TcpSecret& secret, TcpRole role, const TcpMeeting& meeting) {
   struct {
     char label[16] = {'L', 'a', 'n', 'y', 'a', 'r', 'd', ' ', 'T', 'C', 'P'};
     uint32_t version = TcpAddress::kVersion;

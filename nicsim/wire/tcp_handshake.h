@@ -1,18 +1,19 @@
-// How the two ends of a connection of the TCP wire prove to each other that they belong to one job, before a packet
-// travels:
+// How the two ends of a connection of the TCP wire prove to each other that they belong to one job,
+// before a packet travels:
 //
-//   connector -> listener   TcpHello: how it lays packets out, its rank, a challenge
+//   connector -> listener   TcpHello: how it lays packets out, its rank, where it listens, a challenge
 //   listener -> connector   TcpAnswer: a challenge of its own, and its proof
 //   connector -> listener   TcpProof: the connector's
 //   listener -> connector   kTcpWelcome, one byte: packets may come
 //
-// A proof is an HMAC-SHA-256 under the job's secret, of who proves (listener or connector), both ranks, both challenges
-// and the nonces of both addresses. Secret and nonces never travel here: the MPI has carried them. The challenges are
-// new for each connection, so what somebody has overheard proves nothing later; and an end's proof is none for the
-// other end, nor for the connection in the other direction. Without a secret the nonces alone have to be known.
+// Each NIC has a secret, which is part of its address. A proof is an HMAC-SHA-256 under the secret of one
+// of the two, over the role (listener or connector), both ranks, the connector's place and both
+// challenges. The secret is the listener's where the connector knows its address. Otherwise the listener
+// has connected here before, so that it knows the connector's. Secrets never travel here: MPI carries
+// them. Challenges are new for each connection, so an overheard proof is worth nothing later. A proof of
+// one end serves neither the other end nor the other direction.
 //
-// What this does not do: packets are neither encrypted nor signed, so whoever can change what travels between two hosts
-// can change packets.
+// Packets are neither encrypted nor signed: whoever can change traffic between two hosts can change them.
 #ifndef LANYARD_NICSIM_WIRE_TCP_HANDSHAKE_H_
 #define LANYARD_NICSIM_WIRE_TCP_HANDSHAKE_H_
 
@@ -22,22 +23,30 @@
 
 #include "nicsim/model/packet.h"
 #include "nicsim/wire/shm_segment.h"
-#include "transport/base/job_secret.h"
 
 namespace lanyard::nicsim {
 
 // Where a NIC of the TCP wire listens.
+struct TcpPlace {
+  uint32_t port = 0;
+  uint32_t socket_bytes = 0;
+  uint8_t socket[28] = {};  // sockaddr_in or sockaddr_in6
+};
+
+struct TcpSecret {
+  std::array<std::byte, 32> bytes{};
+  static TcpSecret random();
+};
+
 struct TcpAddress : PlainAddress<TcpAddress> {
   static constexpr uint32_t kByteOrder = 0x01020304;
-  static constexpr uint32_t kVersion = 4;  // of what travels on connections
+  static constexpr uint32_t kVersion = 5;  // of what travels on connections
 
   uint32_t tag = 0x31504354;         // "TCP1"
   uint32_t byte_order = kByteOrder;  // packets travel as they lie in memory
   uint32_t version = kVersion;
-  uint32_t port = 0;
-  uint32_t socket_bytes = 0;
-  uint8_t socket[28] = {};  // sockaddr_in or sockaddr_in6
-  uint64_t nonce = 0;       // tells this NIC from an earlier one on the same port; secret
+  TcpPlace place;
+  TcpSecret secret;  // this NIC's own; tells it from an earlier one on the same port
 };
 
 using TcpChallenge = std::array<std::byte, 16>;
@@ -54,8 +63,9 @@ struct TcpHello {
   uint32_t byte_order = TcpAddress::kByteOrder;
   uint32_t version = TcpAddress::kVersion;
   uint32_t packet_bytes = sizeof(Packet);
-  uint32_t source = 0;  // rank
-  uint32_t unused = 0;
+  uint32_t source = 0;            // rank
+  uint32_t listeners_secret = 1;  // 1: the proofs are under the listener's; 0: the connector's
+  TcpPlace place{};               // the connector's
   TcpChallenge challenge{};
 
   // Whether whoever says this lays packets out as this process does.
@@ -69,14 +79,14 @@ struct TcpAnswer {
   TcpChallenge challenge{};
   TcpProof proof{};
 };
-static_assert(sizeof(TcpHello) == 40 && sizeof(TcpAnswer) == 48);
+static_assert(sizeof(TcpHello) == 76 && sizeof(TcpAnswer) == 48);
 
-// What both ends know of one connection. The source is who has connected and will send.
+// What both ends know of one connection. The source has connected and will send.
 struct TcpMeeting {
   uint32_t source = 0;
   uint32_t target = 0;
-  uint64_t source_nonce = 0;
-  uint64_t target_nonce = 0;
+  uint32_t listeners_secret = 1;
+  TcpPlace source_place{};
   TcpChallenge source_challenge{};
   TcpChallenge target_challenge{};
 };
@@ -84,7 +94,7 @@ struct TcpMeeting {
 enum class TcpRole : uint32_t { kConnector = 1, kListener = 2 };
 
 TcpChallenge new_challenge();
-TcpProof prove(const JobSecret& secret, TcpRole role, const TcpMeeting& meeting);
+TcpProof prove(const TcpSecret& secret, TcpRole role, const TcpMeeting& meeting);
 // Takes as long for any two.
 bool is_same(const TcpProof& one, const TcpProof& other);
 

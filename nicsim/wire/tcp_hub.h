@@ -23,7 +23,6 @@
 
 #include "nicsim/wire/tcp_handshake.h"
 #include "nicsim/wire/wire.h"
-#include "transport/base/job_secret.h"
 
 namespace lanyard::nicsim {
 
@@ -60,11 +59,11 @@ class TcpHub {
   virtual uint64_t read_budget() const = 0;
   virtual void take(uint64_t bytes) = 0;
 
-  virtual const JobSecret& secret() const = 0;
-  // Of a connection from that rank, without challenges; none where nobody of that rank is to connect.
-  virtual std::optional<TcpMeeting> meeting_from(uint32_t source) const = 0;
-  // The link is that rank's, as it has proven. False where there is no use for it any more.
-  virtual bool admit(uint32_t rank, const std::shared_ptr<TcpInLink>& link) = 0;
+  // The secret for the proofs of a connection that begins with this; none where it is refused.
+  virtual std::optional<TcpSecret> secret_for(const TcpHello& hello) const = 0;
+  virtual uint32_t self() const = 0;
+  // The link is the source's, as it has proven. False where there is no use for it any more.
+  virtual bool admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>& link) = 0;
   // One that has not been admitted is closed.
   virtual void stranger_ended(const TcpInLink& link) = 0;
 

@@ -59,14 +59,17 @@ bool TcpInLink::greet() {
 bool TcpInLink::take_hello() {
   TcpHello hello;
   std::memcpy(&hello, heard_.data(), sizeof hello);
-  const std::optional<TcpMeeting> meeting = hello.fits() ? hub_.meeting_from(hello.source) : std::nullopt;
-  if (!meeting)
+  const std::optional<TcpSecret> secret = hello.fits() ? hub_.secret_for(hello) : std::nullopt;
+  if (!secret)
     return false;
-  meeting_ = *meeting;
-  meeting_.source_challenge = hello.challenge;
-  meeting_.target_challenge = new_challenge();
-  const TcpAnswer answer{.challenge = meeting_.target_challenge,
-                         .proof = prove(hub_.secret(), TcpRole::kListener, meeting_)};
+  secret_ = *secret;
+  meeting_ = {.source = hello.source,
+              .target = hub_.self(),
+              .listeners_secret = hello.listeners_secret,
+              .source_place = hello.place,
+              .source_challenge = hello.challenge,
+              .target_challenge = new_challenge()};
+  const TcpAnswer answer{.challenge = meeting_.target_challenge, .proof = prove(secret_, TcpRole::kListener, meeting_)};
   phase_ = Phase::kProof;
   error_code error;
   return socket_.write_some(asio::buffer(&answer, sizeof answer), error) == sizeof answer && !error;
@@ -75,12 +78,12 @@ bool TcpInLink::take_hello() {
 bool TcpInLink::take_proof() {
   TcpProof proof;
   std::memcpy(proof.data(), heard_.data(), proof.size());
-  if (!is_same(proof, prove(hub_.secret(), TcpRole::kConnector, meeting_)))
+  if (!is_same(proof, prove(secret_, TcpRole::kConnector, meeting_)))
     return false;
   error_code error;
   if (socket_.write_some(asio::buffer(&kTcpWelcome, 1), error) != 1 || error)
     return false;  // it will try again
-  if (!hub_.admit(meeting_.source, shared_from_this()))
+  if (!hub_.admit(meeting_, shared_from_this()))
     return false;
   admitted_ = true;
   rank_ = meeting_.source;

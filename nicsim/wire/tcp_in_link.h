@@ -58,6 +58,7 @@ class TcpInLink : public std::enable_shared_from_this<TcpInLink> {
 
   // Until it is admitted. Nothing more is read of a stranger, nor kept for it.
   TcpMeeting meeting_;
+  TcpSecret secret_;  // for the proofs
   std::array<std::byte, std::max(sizeof(TcpHello), sizeof(TcpProof))> heard_;
 
   // Afterwards.

@@ -46,8 +46,8 @@ bool is_mapped(const std::byte* memory, uint64_t bytes) {
 }  // namespace
 
 TcpOutLink::TcpOutLink(TcpHub& hub, FdNap& nap, asio::io_context& io, const tcp::endpoint& endpoint,
-                       const TcpMeeting& meeting)
-    : hub_(hub), nap_(nap), endpoint_(endpoint), meeting_(meeting), socket_(io), timer_(io) {}
+                       const TcpMeeting& meeting, const TcpSecret& secret)
+    : hub_(hub), nap_(nap), endpoint_(endpoint), meeting_(meeting), secret_(secret), socket_(io), timer_(io) {}
 
 // ---- Until the peer has admitted this link
 
@@ -107,7 +107,10 @@ void TcpOutLink::connected(error_code error) {
   state_ = State::kGreeting;
   heard_ = 0;
   meeting_.source_challenge = new_challenge();
-  const TcpHello hello{.source = meeting_.source, .challenge = meeting_.source_challenge};
+  const TcpHello hello{.source = meeting_.source,
+                       .listeners_secret = meeting_.listeners_secret,
+                       .place = meeting_.source_place,
+                       .challenge = meeting_.source_challenge};
   if (!say(&hello, sizeof hello))
     return try_again(why_not("the connection broke at once"));
   watch();
@@ -162,9 +165,9 @@ void TcpOutLink::greet() {
   if (heard_ < sizeof answer_)
     return watch();
   meeting_.target_challenge = answer_.challenge;
-  if (!is_same(answer_.proof, prove(hub_.secret(), TcpRole::kListener, meeting_)))
+  if (!is_same(answer_.proof, prove(secret_, TcpRole::kListener, meeting_)))
     return fail(why_not("somebody else listens there"));
-  const TcpProof proof = prove(hub_.secret(), TcpRole::kConnector, meeting_);
+  const TcpProof proof = prove(secret_, TcpRole::kConnector, meeting_);
   if (!say(proof.data(), proof.size()))
     return try_again(why_not("the connection broke at once"));
   state_ = State::kProven;

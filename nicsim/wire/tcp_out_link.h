@@ -21,9 +21,9 @@ namespace lanyard::nicsim {
 
 class TcpOutLink : public std::enable_shared_from_this<TcpOutLink> {
  public:
-  // `meeting` without challenges.
+  // `meeting` without challenges; `secret`: for its proofs.
   TcpOutLink(TcpHub& hub, FdNap& nap, boost::asio::io_context& io, const boost::asio::ip::tcp::endpoint& endpoint,
-             const TcpMeeting& meeting);
+             const TcpMeeting& meeting, const TcpSecret& secret);
 
   // Starts to connect. Where the peer refuses, or has not taken the connection in kConnectTime, the link ends. Where
   // the connection breaks before the peer has admitted it (it may be short of descriptors), it is tried again
@@ -76,6 +76,7 @@ class TcpOutLink : public std::enable_shared_from_this<TcpOutLink> {
   FdNap& nap_;
   const boost::asio::ip::tcp::endpoint endpoint_;
   TcpMeeting meeting_;
+  const TcpSecret secret_;
   boost::asio::ip::tcp::socket socket_;
   ForkGuard guard_;      // of the socket
   std::string failure_;  // of the last attempt

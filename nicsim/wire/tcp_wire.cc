@@ -1,7 +1,5 @@
 #include "nicsim/wire/tcp_wire.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
@@ -34,12 +32,28 @@ constexpr milliseconds kGrace{100};
 // How long sleepers sleep at most while handlers wait that no descriptor announces.
 constexpr milliseconds kHandlerPeriod{20};
 
-tcp::endpoint endpoint_of(const TcpAddress& address) {
+tcp::endpoint endpoint_of(const TcpPlace& place) {
   tcp::endpoint endpoint;
-  endpoint.resize(std::min<size_t>(address.socket_bytes, sizeof address.socket));
-  std::memcpy(endpoint.data(), address.socket, endpoint.size());
-  endpoint.port(static_cast<uint16_t>(address.port));
+  endpoint.resize(std::min<size_t>(place.socket_bytes, sizeof place.socket));
+  std::memcpy(endpoint.data(), place.socket, endpoint.size());
+  endpoint.port(static_cast<uint16_t>(place.port));
   return endpoint;
+}
+
+bool is_same(const TcpPlace& one, const TcpPlace& other) { return std::memcmp(&one, &other, sizeof one) == 0; }
+
+// What the address says, where this wire can reach it.
+Result<TcpAddress> check(uint32_t rank, const nic::Address& encoded) {
+  const std::string name = "peer " + std::to_string(rank);
+  const std::optional<TcpAddress> decoded = TcpAddress::decode(encoded);
+  if (!decoded)
+    return Status(Code::kInvalidArgument,
+                  name + " has no TCP wire: set LANYARD_SIM_WIRE to the same value on all ranks");
+  if (decoded->byte_order != TcpAddress::kByteOrder)
+    return Status(Code::kInvalidArgument, name + " has another byte order, which is not supported");
+  if (decoded->version != TcpAddress::kVersion)
+    return Status(Code::kInvalidArgument, name + " has another version of Lanyard");
+  return *decoded;
 }
 
 class TcpWire final : public Wire, public TcpHub {
@@ -51,6 +65,7 @@ class TcpWire final : public Wire, public TcpHub {
   const char* name() const override { return "tcp"; }
   nic::Address address() const override { return address_.encode(); }
   Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
+  Status add_peer(uint32_t peer, const nic::Address& address) override;
   bool shares_host(uint32_t peer) const override;
   void send(uint32_t peer, const Packet& packet, const std::byte* payload) override;
   size_t poll(Sink& sink) override;
@@ -63,7 +78,8 @@ class TcpWire final : public Wire, public TcpHub {
  private:
   struct Peer {
     explicit Peer(asio::io_context& io) : grace(io) {}
-    TcpAddress address;
+    std::optional<TcpPlace> place;    // once its address is known, or it has connected
+    std::optional<TcpSecret> secret;  // once its address is known
     std::shared_ptr<TcpOutLink> out;
     std::shared_ptr<TcpInLink> in;
     asio::steady_timer grace;
@@ -77,9 +93,9 @@ class TcpWire final : public Wire, public TcpHub {
   Sink& sink() override { return *sink_; }
   uint64_t read_budget() const override { return budget_; }
   void take(uint64_t bytes) override { budget_ -= std::min(bytes, budget_); }
-  const JobSecret& secret() const override { return options_.secret; }
-  std::optional<TcpMeeting> meeting_from(uint32_t source) const override;
-  bool admit(uint32_t rank, const std::shared_ptr<TcpInLink>& link) override;
+  std::optional<TcpSecret> secret_for(const TcpHello& hello) const override;
+  uint32_t self() const override { return self_; }
+  bool admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>& link) override;
   void stranger_ended(const TcpInLink& link) override { door_.leaves(link); }
   void acknowledged(uint32_t rank, uint32_t token) override;
   void in_ended(uint32_t rank, const std::string& why) override;
@@ -108,11 +124,11 @@ Status TcpWire::listen(const std::string& ip) {
   const Result<tcp::endpoint> bound = door_.listen(ip);
   if (!bound.ok())
     return bound.status();
-  address_.port = bound.value().port();
-  address_.socket_bytes = static_cast<uint32_t>(bound.value().size());
-  std::memcpy(address_.socket, bound.value().data(), address_.socket_bytes);
-  if (::getrandom(&address_.nonce, sizeof address_.nonce, 0) != sizeof address_.nonce)
-    return {Code::kFailed, std::string("getrandom: ") + std::strerror(errno)};
+  TcpPlace& place = address_.place;
+  place.port = bound.value().port();
+  place.socket_bytes = static_cast<uint32_t>(bound.value().size());
+  std::memcpy(place.socket, bound.value().data(), place.socket_bytes);
+  address_.secret = TcpSecret::random();
   return {};
 }
 
@@ -123,16 +139,12 @@ Status TcpWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
     return {Code::kInvalidArgument, "this NIC's address does not stand at its own rank"};
   std::vector<std::unique_ptr<Peer>> table;
   for (const nic::Address& encoded : peers) {
-    const std::string name = "peer " + std::to_string(table.size());
-    const std::optional<TcpAddress> decoded = TcpAddress::decode(encoded);
-    if (!decoded)
-      return {Code::kInvalidArgument, name + " has no TCP wire: set LANYARD_SIM_WIRE to the same value on all ranks"};
-    if (decoded->byte_order != TcpAddress::kByteOrder)
-      return {Code::kInvalidArgument, name + " has another byte order, which is not supported"};
-    if (decoded->version != TcpAddress::kVersion)
-      return {Code::kInvalidArgument, name + " has another version of Lanyard"};
     table.push_back(std::make_unique<Peer>(io_));
-    table.back()->address = *decoded;
+    if (encoded.bytes.empty())
+      continue;
+    LANYARD_ASSIGN_OR_RETURN(const TcpAddress address, check(static_cast<uint32_t>(table.size() - 1), encoded));
+    table.back()->place = address.place;
+    table.back()->secret = address.secret;
   }
   peers_ = std::move(table);
   self_ = self;
@@ -141,9 +153,21 @@ Status TcpWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   return {};
 }
 
+Status TcpWire::add_peer(uint32_t rank, const nic::Address& encoded) {
+  if (rank >= peers_.size() || rank == self_)
+    return {Code::kInvalidArgument, "no such peer"};
+  LANYARD_ASSIGN_OR_RETURN(const TcpAddress address, check(rank, encoded));
+  Peer& peer = *peers_[rank];
+  if (peer.place && !is_same(*peer.place, address.place))
+    return {Code::kInvalidArgument, "another NIC has connected as peer " + std::to_string(rank)};
+  peer.place = address.place;
+  peer.secret = address.secret;
+  return {};
+}
+
 // Two containers with addresses of their own are two hosts.
 bool TcpWire::shares_host(uint32_t rank) const {
-  return endpoint_of(peers_[rank]->address).address() == endpoint_of(address_).address();
+  return endpoint_of(*peers_[rank]->place).address() == endpoint_of(address_.place).address();
 }
 
 void TcpWire::send(uint32_t rank, const Packet& packet, const std::byte* payload) {
@@ -152,8 +176,9 @@ void TcpWire::send(uint32_t rank, const Packet& packet, const std::byte* payload
     return;
   if (peer.out == nullptr) {
     const TcpMeeting meeting{
-        .source = self_, .target = rank, .source_nonce = address_.nonce, .target_nonce = peer.address.nonce};
-    peer.out = std::make_shared<TcpOutLink>(*this, *nap_, io_, endpoint_of(peer.address), meeting);
+        .source = self_, .target = rank, .listeners_secret = peer.secret ? 1u : 0u, .source_place = address_.place};
+    peer.out = std::make_shared<TcpOutLink>(*this, *nap_, io_, endpoint_of(*peer.place), meeting,
+                                            peer.secret.value_or(address_.secret));
     peer.out->connect();
   }
   peer.out->queue(packet, payload);
@@ -194,20 +219,20 @@ void TcpWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void*
   nap_->sleep(who, timeout, idle, object);
 }
 
-std::optional<TcpMeeting> TcpWire::meeting_from(uint32_t source) const {
-  if (source >= peers_.size() || source == self_)
+std::optional<TcpSecret> TcpWire::secret_for(const TcpHello& hello) const {
+  if (hello.source >= peers_.size() || hello.source == self_)
     return std::nullopt;
-  const Peer& peer = *peers_[source];
-  if (peer.lost || peer.in != nullptr)
+  const Peer& peer = *peers_[hello.source];
+  if (peer.lost || peer.in != nullptr || (peer.place && !is_same(*peer.place, hello.place)))
     return std::nullopt;
-  return TcpMeeting{
-      .source = source, .target = self_, .source_nonce = peer.address.nonce, .target_nonce = address_.nonce};
+  return hello.listeners_secret != 0 ? std::optional(address_.secret) : peer.secret;
 }
 
-bool TcpWire::admit(uint32_t rank, const std::shared_ptr<TcpInLink>& link) {
-  Peer& peer = *peers_[rank];
-  if (peer.lost || peer.in != nullptr)
+bool TcpWire::admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>& link) {
+  Peer& peer = *peers_[meeting.source];
+  if (peer.lost || peer.in != nullptr || (peer.place && !is_same(*peer.place, meeting.source_place)))
     return false;
+  peer.place = meeting.source_place;
   peer.in = link;
   door_.leaves(*link);
   return true;

@@ -4,10 +4,10 @@
 // one for each direction. All hosts must lay packets out alike: the handshake compares byte order and sizes, and
 // set_peers() the byte order.
 //
-// Who may connect. Whoever can reach the port can try; both ends prove first that they know the job's secret and the
-// addresses (tcp_handshake.h). Who does not is turned away after a while, or at once where many come, and costs a
-// socket and some hundred bytes meanwhile. Packets are neither encrypted nor signed: the network between the hosts is
-// trusted not to change them.
+// Who may connect. Whoever can reach the port can try; both ends first prove that they know the secret of
+// one of them (tcp_handshake.h), which stands in its address. A stranger is turned away after a while, or
+// at once where many come, and costs a socket and some hundred bytes meanwhile. Packets are neither
+// encrypted nor signed: the network between the hosts is trusted not to change them.
 //
 // Order (W1): everything from one peer arrives in the order of send(), landed() included.
 // Every packet costs the sender a system call, so of W5 the second half holds: an arrival wakes
@@ -23,7 +23,6 @@
 #include <string>
 
 #include "nicsim/wire/wire.h"
-#include "transport/base/job_secret.h"
 #include "transport/base/status.h"
 
 namespace lanyard::nicsim {
@@ -32,8 +31,6 @@ struct TcpOptions {
   // The IP address to listen on, or the name of the interface whose it is: of the one over which the other hosts reach
   // this one. Empty: default_address() (network_interfaces.h), which on a host with several may be the wrong one.
   std::string interface = {};
-  // The same for all NICs of a job. Left as it is, whoever knows the addresses is a peer.
-  JobSecret secret = {};
   // How long somebody may be connected without having proven to be a peer.
   std::chrono::milliseconds greeting_time{10'000};
 };

@@ -15,6 +15,8 @@
 //      way.
 //  W7  A write that give_up_stalled() gives up is abandoned() in that call. The wire reports nothing more of it and
 //      touches its memory no more. What the same peer sends later arrives.
+//  W8  A NIC that knows this one's address may send before this one knows it. What it sends arrives, and
+//      can be answered.
 #ifndef LANYARD_NICSIM_WIRE_WIRE_H_
 #define LANYARD_NICSIM_WIRE_WIRE_H_
 
@@ -61,14 +63,19 @@ class Wire {
   virtual ~Wire() = default;
   virtual const char* name() const = 0;  // "shm", "tcp"
   virtual nic::Address address() const = 0;
-  // Addresses of all NICs by rank, once. kInvalidArgument for one this wire cannot reach (the message says which and
-  // what to do). Connections are made at the first send.
+  // Addresses of all NICs by rank, once. An empty one is not known yet. kInvalidArgument for one that
+  // this wire cannot reach (the message says which and what to do). Connections are made at the first
+  // send.
   virtual Status set_peers(std::span<const nic::Address> peers, uint32_t self) = 0;
+  // The address of one that set_peers() left open, once. Errors as above, and kInvalidArgument where
+  // another NIC has already sent as that peer (W8).
+  virtual Status add_peer(uint32_t peer, const nic::Address& address) = 0;
 
-  // Whether the peer runs on this host, as far as the wire can tell. Requires set_peers().
+  // Whether the peer runs on this host, as far as the wire can tell. Requires that it is known.
   virtual bool shares_host(uint32_t peer) const = 0;
 
-  // `payload`: payload_bytes(packet) bytes, null where that is 0. Never to self.
+  // `payload`: payload_bytes(packet) bytes, null where that is 0. Never to self. The peer is known, or
+  // has sent something (W8).
   virtual void send(uint32_t peer, const Packet& packet, const std::byte* payload) = 0;
   // Moves things on in both directions; returns the number of steps done.
   virtual size_t poll(Sink& sink) = 0;

@@ -25,6 +25,7 @@ struct ScriptedNic final : Nic {
   const Caps& caps() const override { return caps_; }
   Address address() const override { return {{std::byte{1}}}; }
   Status set_peers(std::span<const Address>, uint32_t) override { return called(); }
+  Status add_peer(uint32_t, const Address&) override { return called(); }
   Result<CounterId> open_counter() override {
     if (!status.ok())
       return status;

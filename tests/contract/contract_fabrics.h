@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -96,6 +97,9 @@ inline bool counts_both() {
 inline std::unique_ptr<NicFabric> make_ofi_fabric(bool checked, const FabricOptions& wish) {
   auto fabric = std::make_unique<JoinedFabric>();
   for (size_t rank = 0; rank < wish.nics; ++rank) {
+    // The simulated provider takes its number from the launcher.
+    ::setenv("OMPI_COMM_WORLD_RANK", std::to_string(rank).c_str(), 1);
+    ::setenv("OMPI_COMM_WORLD_SIZE", std::to_string(wish.nics).c_str(), 1);
     Result<std::unique_ptr<ofi::OfiNic>> nic = ofi::OfiNic::open({.deferred_depth = wish.deferred_depth,
                                                                   .max_counters = wish.max_counters,
                                                                   .max_regions = wish.max_regions,
@@ -108,6 +112,8 @@ inline std::unique_ptr<NicFabric> make_ofi_fabric(bool checked, const FabricOpti
     LANYARD_CHECK(nic.ok(), nic.status().message().c_str());
     fabric->add(std::move(nic.value()), checked);
   }
+  ::unsetenv("OMPI_COMM_WORLD_RANK");
+  ::unsetenv("OMPI_COMM_WORLD_SIZE");
   if (wish.connected)
     fabric->connect();
   return fabric;

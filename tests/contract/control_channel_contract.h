@@ -79,17 +79,17 @@ class ChannelContract : public NicContract {
     }
     open_on_nics(slots);
   }
-  void open_on_nics(uint32_t slots) {
+  void open_on_nics(uint32_t slots, bool introduced = true) {
     const auto ranks = static_cast<uint32_t>(nics_.size());
-    std::vector<RemoteKey> keys;
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       Result<std::unique_ptr<ControlChannel>> channel = ControlChannel::open(*nics_[rank], rank, ranks, slots);
       EXPECT_TRUE(is_ok(channel.status()));
       channels_.push_back(std::move(channel.value()));
-      keys.push_back(channels_.back()->key());
     }
-    for (auto& channel : channels_)
-      channel->connect(keys);
+    for (uint32_t rank = 0; rank < ranks; ++rank)
+      for (uint32_t peer = 0; peer < ranks; ++peer)
+        if (introduced && peer != rank)
+          channels_[rank]->introduce(peer, channels_[peer]->key());
   }
   ControlChannel& channel(uint32_t rank) { return *channels_[rank]; }
   bool all_taken(uint32_t rank) {
@@ -236,6 +236,38 @@ TEST_P(ChannelContract, WhoCannotBeReachedIsLost) {
   EXPECT_TRUE(until([&] { return all_taken(0); }));
   channel(0).send(2, message(0, 2, 99, 500));
   EXPECT_TRUE(all_taken(0));
+}
+
+TEST_P(ChannelContract, C7_MessagesWaitForAnIntroduction) {
+  start({.nics = 2, .max_regions = 64});
+  nics_ = {&nic(0), &nic(1)};
+  open_on_nics(16, /*introduced=*/false);
+  EXPECT_FALSE(channel(0).knows(1));
+  channel(0).send(1, message(0, 1, 0, 1000));
+  EXPECT_FALSE(channel(0).has_taken_all(1));
+  channel(1).introduce(0, channel(0).key());
+  channel(1).send(0, message(1, 0, 0, 10));
+  ASSERT_TRUE(until([&] { return got_[{1, 0}].size() == 1; }));
+  EXPECT_EQ((got_[{1, 0}][0]), message(1, 0, 0, 10));
+  EXPECT_TRUE((got_[{0, 1}].empty()));
+  channel(0).introduce(1, channel(1).key());
+  ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1 && all_taken(0) && all_taken(1); }));
+  EXPECT_EQ((got_[{0, 1}][0]), message(0, 1, 0, 1000));
+}
+
+TEST_P(ChannelContract, AClosedEndSendsNothingAndNamesNoMemory) {
+  open(2);
+  channel(0).send(1, message(0, 1, 0, 1000));
+  ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1 && all_taken(0); }));
+  ASSERT_TRUE(eventually([&] {
+    nic(0).progress();
+    nic(1).progress();
+    return channel(0).close();
+  }));
+  EXPECT_EQ(nic(0).usage().regions, 0u);
+  channel(0).send(1, message(0, 1, 1, 10));
+  settle();
+  EXPECT_EQ((got_[{0, 1}].size()), 1u);
 }
 
 TEST_P(ChannelContract, ProgressIsOneLookWhereNothingIsNoticed) {

@@ -31,15 +31,25 @@ ModelNic::ModelNic(ModelFabric& fabric, uint32_t rank, const nicsim::ModelLimits
 
 Status ModelNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   const std::lock_guard lock(fabric_.mutex_);
-  if (peers_ != 0)
+  if (!peers_.empty())
     return {Code::kInvalidState, "the peers are known already"};
   for (const nic::Address& peer : peers)
-    if (peer.bytes.size() != 2 || peer.bytes[0] != std::byte{'M'} ||
-        static_cast<size_t>(peer.bytes[1]) >= fabric_.size())
+    if (!peer.bytes.empty() && !fabric_.is_address(peer))
       return {Code::kInvalidArgument, "not the address of a bare model"};
   if (self >= peers.size() || peers[self].bytes != address().bytes)
     return {Code::kInvalidArgument, "this NIC's address does not stand at its own rank"};
-  peers_ = static_cast<uint32_t>(peers.size());
+  for (const nic::Address& peer : peers)
+    peers_.push_back(!peer.bytes.empty());
+  return {};
+}
+
+Status ModelNic::add_peer(uint32_t peer, const nic::Address& address) {
+  const std::lock_guard lock(fabric_.mutex_);
+  if (peer >= peers_.size() || !fabric_.is_address(address))
+    return {Code::kInvalidArgument, "not the address of a bare model, or no peer"};
+  if (peers_[peer])
+    return {Code::kInvalidState, "the peer is known already"};
+  peers_[peer] = true;
   return {};
 }
 
@@ -123,7 +133,7 @@ Result<nic::RemoteKey> ModelNic::key(nic::RegionId region) const {
 }
 
 Status ModelNic::check(const nic::Op& op) const {
-  if (op.moves_data() && op.remote.peer >= peers_)
+  if (op.moves_data() && (op.remote.peer >= peers_.size() || !peers_[op.remote.peer]))
     return {Code::kNotFound, "no such peer"};
   return model_.validate(op);
 }
@@ -321,10 +331,8 @@ void ModelFabric::count(uint32_t place) {
 void ModelFabric::answer(uint32_t place, Code code) {
   const Transit transit = std::move(transits_[place]);
   transits_.erase(transits_.begin() + place);
-  const nicsim::Packet ack{.kind = nicsim::PacketKind::kAck,
-                           .code = code,
-                           .source = transit.to,
-                           .token = transit.packet.token};
+  const nicsim::Packet ack{
+      .kind = nicsim::PacketKind::kAck, .code = code, .source = transit.to, .token = transit.packet.token};
   transits_.push_back({transit.to, transit.from, ack});
 }
 

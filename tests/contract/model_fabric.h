@@ -35,6 +35,7 @@ class ModelNic final : public nic::Nic {
   const nic::Caps& caps() const override { return caps_; }
   nic::Address address() const override { return {{std::byte{'M'}, std::byte(rank_)}}; }
   Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
+  Status add_peer(uint32_t peer, const nic::Address& address) override;
 
   Result<nic::CounterId> open_counter() override;
   Status close_counter(nic::CounterId counter) override;
@@ -87,7 +88,7 @@ class ModelNic final : public nic::Nic {
   const std::unique_ptr<std::atomic<uint64_t>[]> words_;  // of doorbells, one a counter, never set back
   std::vector<uint64_t> seen_;
   std::vector<uint32_t> armed_;  // those that were handed out
-  uint32_t peers_ = 0;
+  std::vector<bool> peers_;      // by rank: known
   std::atomic<uint64_t> activity_{0};
 };
 
@@ -108,6 +109,10 @@ class ModelFabric {
   explicit ModelFabric(size_t nics, const nicsim::ModelLimits& limits = {}, bool connected = true, uint64_t seed = 0);
 
   size_t size() const { return nics_.size(); }
+  bool is_address(const nic::Address& address) const {
+    return address.bytes.size() == 2 && address.bytes[0] == std::byte{'M'} &&
+           static_cast<size_t>(address.bytes[1]) < size();
+  }
   ModelNic& nic(size_t rank) { return *nics_[rank]; }
 
   // Packets for which it returns true stay where they are.

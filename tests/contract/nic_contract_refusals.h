@@ -330,7 +330,7 @@ TEST_P(NicContract, Peers_MustBeRight) {
   refused({Code::kInvalidArgument}, "self outside", set(0, all, 2));
   refused({Code::kInvalidArgument}, "self is another", set(0, all, 1));
   refused({Code::kInvalidArgument}, "nobody", set(0, {}, 0));
-  refused({Code::kInvalidArgument}, "no address", set(0, {all[0], nic::Address{}}, 0));
+  refused({Code::kInvalidArgument}, "no own address", set(0, {nic::Address{}, all[1]}, 0));
   nic::Address garbage;
   garbage.bytes.assign(nic::Address::kMaxBytes, std::byte{0xee});
   refused({Code::kInvalidArgument}, "garbage", set(0, {all[0], garbage}, 0));
@@ -344,6 +344,51 @@ TEST_P(NicContract, Peers_MustBeRight) {
   ASSERT_TRUE(reaches(done, 1));
   EXPECT_EQ(target.load(), 3u);
   EXPECT_TRUE(is_ok(nic(1).deregister_region(target.region)));
+}
+
+TEST_P(NicContract, Peers_MayBecomeKnownLater) {
+  start({.connected = false});
+  const nic::Address addresses[2] = {nic(0).address(), nic(1).address()};
+  ASSERT_TRUE(is_ok(nic(0).set_peers(std::vector{addresses[0], nic::Address{}}, 0)));
+  ASSERT_TRUE(is_ok(nic(1).set_peers(std::vector{nic::Address{}, addresses[1]}, 1)));
+  Memory& here = memory(0, 8);
+  Memory there(1, 8);
+  ASSERT_NO_FATAL_FAILURE(enroll(there));
+  refused({Code::kNotFound}, "issue to nobody known", [&] { return nic().issue(write_op(here, 0, there, 0, 8)); });
+  nic::Address garbage;
+  garbage.bytes.assign(nic::Address::kMaxBytes, std::byte{0xee});
+  const auto add = [&](uint32_t peer, const nic::Address& address) {
+    return [this, peer, &address] { return nic(0).add_peer(peer, address); };
+  };
+  const nic::Address none;
+  refused({Code::kInvalidArgument}, "garbage", add(1, garbage));
+  refused({Code::kInvalidArgument}, "no address", add(1, none));
+  refused({Code::kInvalidArgument}, "no peer", add(2, addresses[1]));
+  refused({Code::kInvalidState}, "itself", add(0, addresses[0]));
+  // One knows the other and writes, before it is known there.
+  ASSERT_TRUE(is_ok(nic(1).add_peer(0, addresses[0])));
+  there.store(5);
+  nic::Op op = write_op(there, 0, here, 0, 8);
+  op.remote.peer = 0;
+  Result<CounterId> sent = nic(1).open_counter();
+  op.completion = sent.value();
+  ASSERT_TRUE(is_ok(nic(1).issue(op)));
+  ASSERT_TRUE(eventually([&] {
+    nic(0).progress();
+    nic(1).progress();
+    return nic(1).read(sent.value()).value().reached() == 1;
+  }));
+  EXPECT_EQ(nic(1).read(sent.value()).value().success, 1u);
+  EXPECT_TRUE(eventually([&] { return here.load() == 5; }));
+  ASSERT_TRUE(is_ok(nic(0).add_peer(1, addresses[1])));
+  refused({Code::kInvalidState}, "again", add(1, addresses[1]));
+  here.store(6);
+  const CounterId done = counter();
+  issue(write_op(here, 0, there, 0, 8, done));
+  ASSERT_TRUE(reaches(done, 1));
+  EXPECT_TRUE(eventually([&] { return there.load() == 6; }));
+  EXPECT_TRUE(is_ok(nic(1).deregister_region(there.region)));
+  EXPECT_TRUE(is_ok(nic(1).close_counter(sent.value())));
 }
 
 }  // namespace lanyard::nic_contract

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -35,11 +36,13 @@ class Planes : public ::testing::Test {
     std::vector<nic::RemoteKey> keys;
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       channels.push_back(std::move(ControlChannel::open(fabric_.nic(rank), rank, kRanks, 8).value()));
-      keys.push_back(channels.back()->key());
       arrivals_.push_back(channels.back()->arrivals());
+      keys.push_back(channels.back()->key());
     }
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
-      channels[rank]->connect(keys);
+      for (uint32_t peer = 0; peer < kRanks; ++peer)
+        if (peer != rank)
+          channels[rank]->introduce(peer, keys[peer]);
       ranks_.push_back(std::make_unique<Rank>(fabric_.nic(rank), rank));
       ranks_[rank]->plane = std::make_unique<ControlPlane>(ranks_[rank]->endpoint, std::move(channels[rank]));
     }
@@ -182,6 +185,100 @@ TEST_F(Planes, AnEndedPeerFailsItsMatches) {
   EXPECT_NE(plane(0).why_lost(1).find("rank 1"), std::string::npos) << plane(0).why_lost(1);
   tell(0, 1, "to nobody");
   ASSERT_TRUE(until([&] { return plane(0).has_taken_all(1); }, serve));
+}
+
+// ---- Introductions
+
+class Strangers : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      nic::Nic& nic = fabric_.nic(rank);
+      std::vector<nic::Address> addresses(2);
+      addresses[rank] = nic.address();
+      ASSERT_TRUE(works(nic.set_peers(addresses, rank)));
+      endpoints_[rank] = std::make_unique<core::Endpoint>(nic, rank, core::Endpoint::Options{});
+      planes_[rank] =
+          std::make_unique<ControlPlane>(*endpoints_[rank], std::move(ControlChannel::open(nic, rank, 2, 8).value()));
+    }
+  }
+  void TearDown() override {
+    for (auto& plane : planes_)
+      plane.reset();
+  }
+  void drive(uint32_t rank) {
+    fabric_.nic(rank).progress();
+    if (planes_[rank] == nullptr)
+      return;
+    planes_[rank]->notice();
+    planes_[rank]->progress();
+  }
+  [[nodiscard]] bool until(const std::function<bool()>& done) {
+    const auto end = std::chrono::steady_clock::now() + kBound;
+    while (!done()) {
+      drive(0);
+      drive(1);
+      if (std::chrono::steady_clock::now() > end)
+        return false;
+    }
+    return true;
+  }
+
+  LocalFabric fabric_{2, {.limits = {}, .connected = false}};
+  std::unique_ptr<core::Endpoint> endpoints_[2];
+  std::unique_ptr<ControlPlane> planes_[2];
+};
+
+TEST_F(Strangers, OneIntroductionMakesBothKnown) {
+  std::vector<std::string> got;
+  planes_[1]->on_message([&](uint32_t, std::span<const std::byte> message) {
+    got.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
+  });
+  planes_[0]->tell(1, std::as_bytes(std::span("waits", 5)));
+  EXPECT_FALSE(planes_[0]->knows(1));
+  planes_[1]->meet(0, planes_[0]->introduction());
+  EXPECT_TRUE(planes_[1]->knows(0));
+  ASSERT_TRUE(until([&] { return !got.empty(); }));
+  EXPECT_EQ(got, std::vector<std::string>{"waits"});
+  EXPECT_TRUE(planes_[0]->knows(1));
+  planes_[0]->meet(1, planes_[1]->introduction());  // a second one changes nothing
+  EXPECT_FALSE(planes_[0]->lost(1));
+}
+
+TEST_F(Strangers, WhoseAddressIsRefusedAreLostWithTheReason) {
+  core::Introduction nonsense = planes_[0]->introduction();
+  nonsense.address[0] ^= std::byte{0xff};
+  planes_[1]->meet(0, nonsense);
+  EXPECT_FALSE(planes_[1]->knows(0));
+  ASSERT_TRUE(planes_[1]->lost(0));
+  EXPECT_NE(planes_[1]->why_lost(0).find("rank 0 cannot be reached: "), std::string::npos) << planes_[1]->why_lost(0);
+}
+
+TEST_F(Strangers, NobodyLeavesBeforeThePeersThatItKnows) {
+  planes_[1]->meet(0, planes_[0]->introduction());
+  ASSERT_TRUE(until([&] { return planes_[0]->knows(1); }));
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_FALSE(planes_[0]->leave());
+    drive(0);
+    drive(1);
+  }
+  bool left[2] = {false, false};
+  ASSERT_TRUE(until([&] {
+    for (uint32_t rank : {0u, 1u})
+      left[rank] = left[rank] || planes_[rank]->leave();
+    return left[0] && left[1];
+  }));
+  EXPECT_FALSE(planes_[0]->left_without_leave(1));
+}
+
+// Its introduction has come, and its process was gone before it heard of this one.
+TEST_F(Strangers, APeerThatHasNeverSentAnythingKeepsNobody) {
+  planes_[1]->meet(0, planes_[0]->introduction());
+  planes_[0].reset();
+  endpoints_[0].reset();
+  planes_[1]->give_up(0, "has ended");
+  EXPECT_TRUE(until([&] { return planes_[1]->leave(); }));
+  EXPECT_FALSE(planes_[1]->left_without_leave(0));
 }
 
 }  // namespace

@@ -40,14 +40,12 @@ class FuzzHub final : public TcpHub {
   Sink& sink() override { return sink_; }
   uint64_t read_budget() const override { return budget; }
   void take(uint64_t bytes) override { budget -= std::min(bytes, budget); }
-  const JobSecret& secret() const override { return secret_; }
-  std::optional<TcpMeeting> meeting_from(uint32_t source) const override {
-    if (source >= kPeers || source == 0)
-      return std::nullopt;
-    return TcpMeeting{.source = source, .target = 0, .source_nonce = 17, .target_nonce = 18};
+  std::optional<TcpSecret> secret_for(const TcpHello& hello) const override {
+    return hello.source >= kPeers || hello.source == 0 ? std::nullopt : std::optional(secret_);
   }
-  bool admit(uint32_t rank, const std::shared_ptr<TcpInLink>&) override {
-    LANYARD_CHECK(may_admit && rank == kSource, "a connection without proof of identity is admitted");
+  uint32_t self() const override { return 0; }
+  bool admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>&) override {
+    LANYARD_CHECK(may_admit && meeting.source == kSource, "a connection without proof of identity is admitted");
     return true;
   }
   void stranger_ended(const TcpInLink&) override {}
@@ -65,7 +63,7 @@ class FuzzHub final : public TcpHub {
   void handler_ran() override {}
 
   FuzzSink sink_{kPeers};
-  JobSecret secret_;
+  TcpSecret secret_;
   uint64_t budget = 0;
   bool may_admit = false;
   bool lost = false;
@@ -123,14 +121,14 @@ void run_in_link(FuzzInput& input, bool as_peer) {
   const auto link = std::make_shared<TcpInLink>(world.hub, *world.nap, tcp::socket(world.io, tcp::v4(), pair.theirs));
   link->start();
   if (as_peer) {
-    TcpMeeting meeting = *world.hub.meeting_from(kSource);
+    TcpMeeting meeting{.source = kSource, .target = 0};
     const TcpHello hello{.source = kSource};
     TcpAnswer answer;
     LANYARD_CHECK(pair.send(&hello, sizeof hello), "cannot send the hello");
     world.poll();
     LANYARD_CHECK(pair.receive(answer), "the link sends no answer");
     meeting.target_challenge = answer.challenge;
-    const TcpProof proof = prove(world.hub.secret(), TcpRole::kConnector, meeting);
+    const TcpProof proof = prove(world.hub.secret_, TcpRole::kConnector, meeting);
     world.hub.may_admit = true;
     LANYARD_CHECK(pair.send(proof.data(), proof.size()), "cannot send the proof");
     world.poll();
@@ -163,8 +161,8 @@ void run_out_link(FuzzInput& input) {
   const tcp::endpoint endpoint(asio::ip::address_v4::loopback(), ntohs(bound.sin_port));
 
   World world;
-  TcpMeeting meeting{.source = 0, .target = kSource, .source_nonce = 18, .target_nonce = 17};
-  auto link = std::make_shared<TcpOutLink>(world.hub, *world.nap, world.io, endpoint, meeting);
+  TcpMeeting meeting{.source = 0, .target = kSource};
+  auto link = std::make_shared<TcpOutLink>(world.hub, *world.nap, world.io, endpoint, meeting, world.hub.secret_);
   const auto payload = std::make_unique<std::byte[]>(5000);
   link->queue({.kind = PacketKind::kWrite, .bytes = 5000}, payload.get());
   link->connect();
@@ -176,7 +174,7 @@ void run_out_link(FuzzInput& input) {
     TcpHello hello;
     LANYARD_CHECK(::recv(ours, &hello, sizeof hello, MSG_WAITALL) == sizeof hello, "the link sends no hello");
     meeting.source_challenge = hello.challenge;
-    const TcpAnswer answer{.proof = prove(world.hub.secret(), TcpRole::kListener, meeting)};
+    const TcpAnswer answer{.proof = prove(world.hub.secret_, TcpRole::kListener, meeting)};
     LANYARD_CHECK(::send(ours, &answer, sizeof answer, MSG_NOSIGNAL) == sizeof answer, "cannot send the answer");
     world.poll();
   }
@@ -225,7 +223,7 @@ void write_seeds(const std::string& folder) {
   write_seed(folder, "long", std::string("\3\x20", 2) + bytes);
   const TcpHello hello{.source = kSource};
   write_seed(folder, "stranger",
-             std::string("\0\x28", 2).append(reinterpret_cast<const char*>(&hello), sizeof hello) + "\x20" +
+             std::string("\0\x4c", 2).append(reinterpret_cast<const char*>(&hello), sizeof hello) + "\x20" +
                  std::string(32, 'p'));
   write_seed(folder, "listener", std::string("\1\2\4\0\0\0\0\1x", 9));
   write_seed(folder, "impostor", std::string("\1\0\x30", 3) + std::string(48, 'a'));

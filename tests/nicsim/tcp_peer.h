@@ -30,10 +30,11 @@ using nicsim::TcpHello;
 using nicsim::TcpMeeting;
 using nicsim::TcpProof;
 using nicsim::TcpRole;
+using nicsim::TcpSecret;
 using Bytes = std::vector<std::byte>;
 
-inline JobSecret secret_of(uint32_t seed) {
-  JobSecret secret;
+inline TcpSecret secret_of(uint32_t seed) {
+  TcpSecret secret;
   fill(secret.bytes.data(), secret.bytes.size(), seed);
   return secret;
 }
@@ -107,18 +108,18 @@ class RawSocket {
   bool ended_ = false;
 };
 
-// A wire of rank 0 in a job of which the test plays all other ranks. Their addresses are listening sockets of its own.
+// A wire of rank 0 in a job of which the test plays all other ranks. Their addresses are listening sockets of its own,
+// and each has a secret of its own.
 struct HandJob {
   explicit HandJob(size_t size = 2, nicsim::TcpOptions options = {}) : listeners(size) {
     options.interface = "127.0.0.1";
-    options.secret = secret;
     wire = std::move(nicsim::make_tcp_wire(options).value());
     addresses.push_back(*TcpAddress::decode(wire->address()));
     std::vector<nic::Address> all{wire->address()};
     for (uint32_t rank = 1; rank < size; ++rank) {
       TcpAddress address = addresses[0];
-      address.port = listeners[rank].listen();
-      address.nonce = 0x0123456789abcdef + rank;
+      address.place.port = listeners[rank].listen();
+      address.secret = secret_of(rank);
       addresses.push_back(address);
       all.push_back(address.encode());
     }
@@ -173,27 +174,27 @@ struct HandJob {
   }
 
   TcpMeeting meeting(uint32_t source, uint32_t target) const {
-    return {.source = source,
-            .target = target,
-            .source_nonce = addresses[source].nonce,
-            .target_nonce = addresses[target].nonce};
+    return {.source = source, .target = target, .source_place = addresses[source].place};
   }
+  const TcpSecret& secret(uint32_t rank = 0) const { return addresses[rank].secret; }
+  TcpHello hello(uint32_t source) const { return {.source = source, .place = addresses[source].place}; }
   RawSocket connect() {
     RawSocket socket;
-    EXPECT_TRUE(socket.connect(addresses[0].port));
+    EXPECT_TRUE(socket.connect(addresses[0].place.port));
     return socket;
   }
   // As that rank, to send to the wire. `change` may spoil the proof.
   bool greet(RawSocket& socket, uint32_t rank, const std::function<void(TcpProof&)>& change = {}) {
     TcpMeeting known = meeting(rank, 0);
     known.source_challenge = nicsim::new_challenge();
-    const TcpHello hello{.source = rank, .challenge = known.source_challenge};
+    TcpHello hello = this->hello(rank);
+    hello.challenge = known.source_challenge;
     TcpAnswer answer;
     if (!socket.send(&hello, sizeof hello) || !read_into(socket, answer))
       return false;
     known.target_challenge = answer.challenge;
-    EXPECT_TRUE(is_same(answer.proof, prove(secret, TcpRole::kListener, known)));
-    TcpProof proof = prove(secret, TcpRole::kConnector, known);
+    EXPECT_TRUE(is_same(answer.proof, prove(secret(), TcpRole::kListener, known)));
+    TcpProof proof = prove(secret(), TcpRole::kConnector, known);
     if (change)
       change(proof);
     std::byte welcome{};
@@ -219,12 +220,12 @@ struct HandJob {
     TcpMeeting known = meeting(0, rank);
     known.source_challenge = hello.challenge;
     known.target_challenge = nicsim::new_challenge();
-    TcpAnswer answer{.challenge = known.target_challenge, .proof = prove(secret, TcpRole::kListener, known)};
+    TcpAnswer answer{.challenge = known.target_challenge, .proof = prove(secret(rank), TcpRole::kListener, known)};
     if (change)
       change(answer);
     TcpProof proof;
     return socket.send(&answer, sizeof answer) && read_into(socket, proof) &&
-           is_same(proof, prove(secret, TcpRole::kConnector, known));
+           is_same(proof, prove(secret(rank), TcpRole::kConnector, known));
   }
   RawSocket welcomed(uint32_t rank = 1) {
     RawSocket socket = accept(rank);
@@ -233,7 +234,6 @@ struct HandJob {
     return socket;
   }
 
-  const JobSecret secret = secret_of(42);
   std::vector<RawSocket> listeners;  // by rank; the first is not used
   std::vector<TcpAddress> addresses;
   std::unique_ptr<Wire> wire;

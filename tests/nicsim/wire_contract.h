@@ -57,6 +57,57 @@ TEST_P(WireContract, WhatIsSentBeforeTheReceiverKnowsItsPeersArrivesLater) {
   EXPECT_EQ(sink_b.count(What::kAtomic), 1u);
 }
 
+TEST_P(WireContract, W8_WhatAnUnknownNicSendsArrivesAndIsAnswered) {
+  std::unique_ptr<Wire> a = GetParam().make();
+  std::unique_ptr<Wire> b = GetParam().make();
+  const std::unique_ptr<Wire> other = GetParam().make();
+  TestSink sink_a, sink_b;
+  sink_b.self = 1;
+  const auto until = [&](const auto& done) {
+    for (const auto start = steady_clock::now(); !done() && steady_clock::now() - start < kPatience;) {
+      a->poll(sink_a);
+      if (b != nullptr)
+        b->poll(sink_b);
+    }
+    return done();
+  };
+  ASSERT_TRUE(a->set_peers(std::vector{a->address(), nic::Address{}}, 0).ok());
+  ASSERT_TRUE(b->set_peers(std::vector{nic::Address{}, b->address()}, 1).ok());
+  ASSERT_TRUE(b->add_peer(0, a->address()).ok());
+  b->send(0, atomic_packet(1, 7), nullptr);
+  ASSERT_TRUE(until([&] { return sink_a.count(What::kAtomic) == 1; }));
+  a->send(1, {.kind = PacketKind::kAck, .source = 0, .token = 7}, nullptr);
+  ASSERT_TRUE(until([&] { return sink_b.count(What::kAck) == 1; }));
+  EXPECT_EQ(a->add_peer(1, other->address()).code(), Code::kInvalidArgument);
+  EXPECT_EQ(a->add_peer(2, b->address()).code(), Code::kInvalidArgument);
+  EXPECT_EQ(a->add_peer(1, nic::Address{}).code(), Code::kInvalidArgument);
+  ASSERT_TRUE(a->add_peer(1, b->address()).ok());
+  a->send(1, atomic_packet(0, 8), nullptr);
+  ASSERT_TRUE(until([&] { return sink_b.count(What::kAtomic) == 1; }));
+  b.reset();
+  EXPECT_TRUE(until([&] { return sink_a.count(What::kLost) == 1; }));
+}
+
+TEST_P(WireContract, W6_AnUnknownSenderThatGoesIsReported) {
+  std::unique_ptr<Wire> a = GetParam().make();
+  std::unique_ptr<Wire> b = GetParam().make();
+  TestSink sink_a, sink_b;
+  sink_b.self = 1;
+  ASSERT_TRUE(a->set_peers(std::vector{a->address(), nic::Address{}}, 0).ok());
+  ASSERT_TRUE(b->set_peers(std::vector{a->address(), b->address()}, 1).ok());
+  b->send(0, atomic_packet(1, 7), nullptr);
+  for (const auto start = steady_clock::now();
+       sink_a.count(What::kAtomic) == 0 && steady_clock::now() - start < kPatience;) {
+    b->poll(sink_b);
+    a->poll(sink_a);
+  }
+  b.reset();
+  for (const auto start = steady_clock::now();
+       sink_a.count(What::kLost) == 0 && steady_clock::now() - start < kPatience;)
+    a->poll(sink_a);
+  EXPECT_EQ(sink_a.count(What::kLost), 1u);
+}
+
 // ---- W1, W2
 
 TEST_P(WireContract, W1_AllKindsArriveInOrderOnceAndUnchanged) {

@@ -23,14 +23,14 @@ Bytes one_atomic(uint32_t rank) {
 }
 
 TEST(TcpHandshake, AProofIsOfAllThatIsProven) {
-  const TcpMeeting meeting{.source = 1, .target = 2, .source_nonce = 3, .target_nonce = 4};
+  const TcpMeeting meeting{.source = 1, .target = 2, .source_place = {.port = 3}};
   const TcpProof proof = prove(secret_of(1), TcpRole::kConnector, meeting);
   EXPECT_TRUE(is_same(proof, prove(secret_of(1), TcpRole::kConnector, meeting)));
   EXPECT_FALSE(is_same(proof, prove(secret_of(2), TcpRole::kConnector, meeting)));
   EXPECT_FALSE(is_same(proof, prove(secret_of(1), TcpRole::kListener, meeting)));
   std::vector<TcpMeeting> others(5 + 2 * sizeof(TcpChallenge), meeting);
   std::swap(others[0].source, others[0].target);
-  ++others[1].source, ++others[2].target, ++others[3].source_nonce, ++others[4].target_nonce;
+  ++others[1].source, ++others[2].target, ++others[3].source_place.port, others[4].listeners_secret = 0;
   for (size_t i = 0; i < sizeof(TcpChallenge); ++i) {
     others[5 + 2 * i].source_challenge[i] ^= std::byte{1};
     others[6 + 2 * i].target_challenge[i] ^= std::byte{1};
@@ -50,7 +50,8 @@ TEST(TcpHandshake, MayComeInAnyPieces) {
     HandJob job;
     RawSocket socket = job.connect();
     TcpMeeting known = job.meeting(1, 0);
-    const TcpHello hello{.source = 1, .challenge = known.source_challenge};
+    TcpHello hello = job.hello(1);
+    hello.challenge = known.source_challenge;
     const auto send_in_two = [&](const void* data, size_t bytes, size_t first) {
       first = std::min(first, bytes);
       EXPECT_TRUE(first == 0 || socket.send(data, first));
@@ -63,7 +64,7 @@ TEST(TcpHandshake, MayComeInAnyPieces) {
     known.target_challenge = answer.challenge;
     // The first packet with the end of the proof, though an honest peer waits for its welcome.
     Bytes rest;
-    append(rest, prove(job.secret, TcpRole::kConnector, known));
+    append(rest, prove(job.secret(), TcpRole::kConnector, known));
     append(rest, atomic_packet(1, 7));
     send_in_two(rest.data(), rest.size(), cut);
     std::byte welcome{};
@@ -82,11 +83,13 @@ TEST(TcpHandshake, WhoeverCannotProveToBeAPeerIsTurnedAway) {
     Bytes answer = job.read(socket, 1);
     return answer.empty() && socket.ended();
   };
-  EXPECT_TRUE(turned_away({.magic = 1, .source = 1}));
-  EXPECT_TRUE(turned_away({.byte_order = 0x04030201, .source = 1}));
-  EXPECT_TRUE(turned_away({.version = TcpAddress::kVersion + 1, .source = 1}));
-  EXPECT_TRUE(turned_away({.packet_bytes = sizeof(Packet) + 8, .source = 1}));
-  EXPECT_TRUE(turned_away({.source = 0}));  // itself
+  const nicsim::TcpPlace place = job.hello(1).place;
+  EXPECT_TRUE(turned_away({.magic = 1, .source = 1, .place = place}));
+  EXPECT_TRUE(turned_away({.byte_order = 0x04030201, .source = 1, .place = place}));
+  EXPECT_TRUE(turned_away({.version = TcpAddress::kVersion + 1, .source = 1, .place = place}));
+  EXPECT_TRUE(turned_away({.packet_bytes = sizeof(Packet) + 8, .source = 1, .place = place}));
+  EXPECT_TRUE(turned_away({.source = 1, .place = job.hello(2).place}));
+  EXPECT_TRUE(turned_away(job.hello(0)));  // itself
   EXPECT_TRUE(turned_away({.source = 3}));
   EXPECT_TRUE(turned_away({.source = ~0u}));
   for (const size_t at : {size_t{0}, sizeof(TcpProof) - 1}) {
@@ -109,11 +112,12 @@ TEST(TcpHandshake, OfTwoOfOneRankTheSecondIsTurnedAway) {
   TcpProof proofs[2];
   for (int i : {0, 1}) {
     TcpMeeting known = job.meeting(1, 0);
-    const TcpHello hello{.source = 1, .challenge = known.source_challenge};
+    TcpHello hello = job.hello(1);
+    hello.challenge = known.source_challenge;
     TcpAnswer answer;
     ASSERT_TRUE(sockets[i].send(&hello, sizeof hello) && job.read_into(sockets[i], answer));
     known.target_challenge = answer.challenge;
-    proofs[i] = prove(job.secret, TcpRole::kConnector, known);
+    proofs[i] = prove(job.secret(), TcpRole::kConnector, known);
   }
   std::byte welcome{};
   ASSERT_TRUE(sockets[0].send(proofs[0].data(), proofs[0].size()) && job.read_into(sockets[0], welcome));
@@ -131,17 +135,17 @@ TEST(TcpHandshake, WhatWasOverheardProvesNothing) {
   RawSocket peer = job.connect();
   TcpMeeting known = job.meeting(1, 0);
   known.source_challenge = nicsim::new_challenge();
-  const TcpHello hello{.source = 1, .challenge = known.source_challenge};
+  TcpHello hello = job.hello(1);
+  hello.challenge = known.source_challenge;
   TcpAnswer answer;
   ASSERT_TRUE(peer.send(&hello, sizeof hello) && job.read_into(peer, answer));
   known.target_challenge = answer.challenge;
-  const TcpProof proof = prove(job.secret, TcpRole::kConnector, known);
+  const TcpProof proof = prove(job.secret(), TcpRole::kConnector, known);
   append(heard, hello);
   append(heard, answer);
   append(heard, proof);
-  EXPECT_FALSE(contains(heard, &job.addresses[0].nonce, sizeof(uint64_t)));
-  EXPECT_FALSE(contains(heard, &job.addresses[1].nonce, sizeof(uint64_t)));
-  EXPECT_FALSE(contains(heard, job.secret.bytes.data(), 8));
+  EXPECT_FALSE(contains(heard, job.secret(0).bytes.data(), 8));
+  EXPECT_FALSE(contains(heard, job.secret(1).bytes.data(), 8));
   peer.close();
   // The same again.
   RawSocket replay = job.connect();
@@ -168,6 +172,7 @@ TEST(TcpHandshake, AProofIsNoneForTheOtherDirection) {
   ASSERT_TRUE(job.read_into(out, hello));
   RawSocket in = job.connect();
   hello.source = 1;
+  hello.place = job.hello(1).place;
   TcpAnswer answer;
   ASSERT_TRUE(in.send(&hello, sizeof hello) && job.read_into(in, answer));
   ASSERT_TRUE(out.send(&answer, sizeof answer));  // the wire's own proof, to the wire
@@ -234,7 +239,7 @@ TEST(TcpStrangers, HaveToGoWhenTheirTimeIsOver) {
   RawSocket silent = job.connect();
   job.settle(milliseconds(50));  // so that their times are over one after the other
   RawSocket slow = job.connect();
-  const TcpHello hello{.source = 1};
+  const TcpHello hello = job.hello(1);
   ASSERT_TRUE(slow.send(&hello, sizeof hello - 1));
   // Asleep meanwhile, as a NIC that has nothing to do.
   const auto gone = [&](RawSocket& socket) {
@@ -299,7 +304,7 @@ TEST(TcpStrangers, GiveTheirDescriptorsToPeersWhereThoseAreShort) {
   RawSocket peer;
   job.settle();
   auto none = std::make_unique<NoFreeDescriptor>();
-  ASSERT_TRUE(peer.connect(job.addresses[0].port));
+  ASSERT_TRUE(peer.connect(job.addresses[0].place.port));
   const bool admitted = job.greet(peer, 1);
   none.reset();
   EXPECT_TRUE(admitted);

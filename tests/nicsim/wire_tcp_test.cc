@@ -201,7 +201,7 @@ TEST(TcpInLink, AStrangerThatEndsInItsGreetingLosesNobody) {
   HandJob job;
   for (size_t bytes = 0; bytes <= sizeof(TcpHello); ++bytes) {
     RawSocket socket = job.connect();
-    const TcpHello hello{.source = 1};
+    const TcpHello hello = job.hello(1);
     ASSERT_TRUE(bytes == 0 || socket.send(&hello, bytes));
     job.settle(milliseconds(0));
     socket.close();

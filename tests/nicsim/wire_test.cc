@@ -339,7 +339,7 @@ TEST(TcpWire, ListensOnTheInterfaceOfThatName) {
   ASSERT_TRUE(wire.ok()) << wire.status().to_string();
   const auto address = nicsim::TcpAddress::decode(wire.value()->address()).value();
   sockaddr_in socket;
-  std::memcpy(&socket, address.socket, sizeof socket);
+  std::memcpy(&socket, address.place.socket, sizeof socket);
   EXPECT_EQ(socket.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
 }
 

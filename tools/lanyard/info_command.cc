@@ -41,7 +41,7 @@ void print_nic(const char* name) {
   setenv("LANYARD_NIC", name, 1);
   const Result<api::Settings> settings = api::Settings::from_environment();
   const Result<std::unique_ptr<nic::Nic>> nic =
-      settings.ok() ? api::open_nic(settings.value(), nullptr, JobSecret{}) : settings.status();
+      settings.ok() ? api::open_nic(settings.value(), nullptr) : settings.status();
   fmt::print("LANYARD_NIC={}\n", name);
   // If there are no CXI devices, opening one reports why.
   if (name == std::string_view("cxi"))

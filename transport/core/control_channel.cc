@@ -61,6 +61,7 @@ ControlChannel::ControlChannel(nic::Nic& nic, uint32_t self, uint32_t ranks, uin
       slots_(slots),
       most_in_write_(std::clamp<uint64_t>(nic.caps().max_message_bytes / kSlotBytes, 1, kMostInWrite)),
       slots_offset_(slots_offset(ranks, slots)),
+      keys_(ranks),
       links_(ranks),
       taken_(ranks) {
   static_assert(sizeof(Slot) == kSlotBytes && kPayloadBytes % sizeof(uint64_t) == 0);
@@ -77,28 +78,46 @@ Status ControlChannel::enroll(uint64_t* memory) {
   LANYARD_ASSIGN_OR_RETURN(arrivals_, nic_.open_counter());
   LANYARD_ASSIGN_OR_RETURN(region_, nic_.register_region(memory_, words * sizeof(uint64_t), arrivals_));
   LANYARD_ASSIGN_OR_RETURN(key_, nic_.key(region_));
+  keys_[self_] = key_;
   return {};
 }
 
 ControlChannel::~ControlChannel() {
   // Memory that an operation under way still names stays for ever.
-  for (Link& link : links_)
-    if (link.region.valid() && !nic_.deregister_region(link.region).ok())
-      (void)link.slots.release();
-  const bool unused = !region_.valid() || nic_.deregister_region(region_).ok();
-  if (unused && owns_memory_)
+  if (!close())
+    for (Link& link : links_)
+      if (link.region.valid())
+        (void)link.slots.release();
+  if (!region_.valid() && owns_memory_)
     std::free(memory_);
   if (arrivals_.valid())
     (void)nic_.close_counter(arrivals_);
 }
 
-void ControlChannel::connect(std::vector<nic::RemoteKey> keys) {
-  LANYARD_CHECK(keys_.empty() && keys.size() == ranks_, "the keys of all ranks, once");
-  keys_ = std::move(keys);
+bool ControlChannel::close() {
+  closed_ = true;
+  const auto deregister = [this](nic::RegionId& region) {
+    if (region.valid() && nic_.deregister_region(region).ok())
+      region = {};
+    return !region.valid();
+  };
+  bool all = true;
+  for (Link& link : links_)
+    all = deregister(link.region) && all;
+  return deregister(region_) && all;
+}
+
+void ControlChannel::introduce(uint32_t peer, nic::RemoteKey key) {
+  LANYARD_CHECK(peer < ranks_ && !knows(peer), "each peer once");
+  keys_[peer] = key;
+  if (!links_[peer].sending || !hand_on(peer))
+    return;
+  links_[peer].sending = false;
+  std::erase(sending_, peer);
 }
 
 size_t ControlChannel::progress() {
-  if (!has_arrivals() && !pending_)
+  if (closed_ || (!has_arrivals() && !pending_))
     return 0;
   pending_ = false;
   size_t steps = 0;
@@ -116,9 +135,9 @@ size_t ControlChannel::progress() {
 // ---- Out
 
 void ControlChannel::send(uint32_t to, std::span<const std::byte> message) {
-  LANYARD_CHECK(to < keys_.size() && message.size() <= kMaxMessageBytes, "a message for a rank of the job");
+  LANYARD_CHECK(to < ranks_ && message.size() <= kMaxMessageBytes, "a message for a rank of the job");
   Link& link = links_[to];
-  if (lost(to))
+  if (closed_ || lost(to))
     return;
   link.queue.emplace_back(message.begin(), message.end());
   wants_to_send(to);
@@ -141,6 +160,8 @@ bool ControlChannel::hand_on(uint32_t peer) {
     link.queue.clear();
     return true;
   }
+  if (!knows(peer))
+    return false;
   if (taken_[peer] > link.credited) {
     const uint64_t amount = taken_[peer] - link.credited;
     if (!sum(peer, credit_offset(self_), amount).ok())
@@ -152,8 +173,7 @@ bool ControlChannel::hand_on(uint32_t peer) {
     if (untaken >= slots_)
       return false;
     if (!link.region.valid() && !ready(link).ok()) {
-      link.exhausted = true;
-      fail(peer);
+      fail(peer, "cannot be told anything: the NIC has no region left for that");
       return true;
     }
     if (Status status = write_next(peer, slots_ - untaken); !status.ok()) {
@@ -204,7 +224,7 @@ Status ControlChannel::write_next(uint32_t peer, uint64_t room) {
   nic::Op write;
   write.kind = nic::OpKind::kWrite;
   write.local = {link.region, first * sizeof(Slot)};
-  write.remote = {peer, keys_[peer], slot_offset(self_, first)};
+  write.remote = {peer, *keys_[peer], slot_offset(self_, first)};
   write.bytes = link.filled * sizeof(Slot);
   write.context = kContext;
   if (!link.written)
@@ -222,17 +242,18 @@ Status ControlChannel::sum(uint32_t peer, uint64_t offset, uint64_t amount) {
   op.kind = nic::OpKind::kAtomic;
   op.atomic = nic::AtomicKind::kSum;
   op.local = {region_, amount_offset(amount)};
-  op.remote = {peer, keys_[peer], offset};
+  op.remote = {peer, *keys_[peer], offset};
   op.context = kContext;
   Status status = nic_.issue(op);
   pending_ = pending_ || !status.ok();
   return status;
 }
 
-void ControlChannel::fail(uint32_t peer) {
+void ControlChannel::fail(uint32_t peer, std::string why) {
   if (peer >= ranks_ || std::exchange(links_[peer].lost, true))
     return;
   ++failed_;
+  links_[peer].why_lost = std::move(why);
   links_[peer].queue.clear();
 }
 
@@ -245,8 +266,7 @@ std::string ControlChannel::why_lost(uint32_t peer) const {
   const std::string rank = "rank " + std::to_string(peer);
   if (nic_.is_lost(peer))
     return rank + " " + nic_.why_lost(peer);
-  return rank + (links_[peer].exhausted ? " cannot be told anything: the NIC has no region left for that"
-                                        : " cannot be reached");
+  return rank + " " + (links_[peer].why_lost.empty() ? "cannot be reached" : links_[peer].why_lost);
 }
 
 // ---- In

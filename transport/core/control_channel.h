@@ -10,6 +10,7 @@
 //  C4 Once an operation for a peer has failed, or the peer is lost, what is for it is dropped, and lost(peer) says so.
 //  C5 A process that takes nothing in holds up nobody but who sends to it, and of these only the messages to it.
 //  C6 What has waited for room goes in as few operations as the room and the NIC's longest message allow.
+//  C7 A message for a peer whose key is not known waits. A peer's messages arrive whether its key is known or not.
 //
 // How: api/doc/protocol.md, P15.
 //
@@ -60,12 +61,13 @@ class ControlChannel {
 
   // What the others need to reach this end.
   nic::RemoteKey key() const { return key_; }
-  // The keys of all ends by rank, once, after the NIC knows its peers.
-  void connect(std::vector<nic::RemoteKey> keys);
+  // The key of a peer's end, once, after the NIC knows the peer. The own one is known.
+  void introduce(uint32_t peer, nic::RemoteKey key);
+  bool knows(uint32_t peer) const { return keys_[peer].has_value(); }
   // Counts what arrives; for Nic::listen, whose listener calls notice().
   nic::CounterId arrivals() const { return arrivals_; }
 
-  // Takes a copy. Requires connect(), to < ranks and at most kMaxMessageBytes.
+  // Takes a copy. Requires to < ranks and at most kMaxMessageBytes.
   void send(uint32_t to, std::span<const std::byte> message);
   // The next message that has arrived whole.
   std::optional<Message> receive();
@@ -80,7 +82,9 @@ class ControlChannel {
   bool pending() const { return pending_; }
 
   // An operation for this peer has failed (its record has kContext).
-  void fail(uint32_t peer);
+  void fail(uint32_t peer) { fail(peer, ""); }
+  // The peer cannot be reached: "is on another host: ...".
+  void fail(uint32_t peer, std::string why);
   bool lost(uint32_t peer) const { return links_[peer].lost || nic_.is_lost(peer); }
   // "rank 3 has ended". Requires lost().
   std::string why_lost(uint32_t peer) const;
@@ -89,6 +93,9 @@ class ControlChannel {
   uint32_t ranks() const { return ranks_; }
   // Whether the peer has taken everything that was sent to it, or never will.
   bool has_taken_all(uint32_t peer) const;
+  // Deregisters its memory. False while an operation under way names some of it: to be called again. No
+  // message is sent or taken in from the first call on.
+  bool close();
 
  private:
   static constexpr size_t kSlotBytes = 256;
@@ -99,8 +106,8 @@ class ControlChannel {
   // To and from one peer.
   struct Link {
     bool lost = false;
-    bool exhausted = false;  // it is lost because the NIC had no region for it
-    bool sending = false;    // stands in sending_
+    std::string why_lost;  // where fail() was told
+    bool sending = false;  // stands in sending_
     // Out.
     std::list<std::vector<std::byte>> queue;  // empty it holds no memory: most links of a large job are
     size_t sent_bytes = 0;                    // of the first message
@@ -153,12 +160,13 @@ class ControlChannel {
   nic::CounterId arrivals_;
   nic::RegionId region_;
   nic::RemoteKey key_;
-  std::vector<nic::RemoteKey> keys_;
+  std::vector<std::optional<nic::RemoteKey>> keys_;  // of the peers that are known
   std::vector<Link> links_;
   std::vector<uint64_t> taken_;    // slots, by peer: beside each other, as every arrival looks at all
   std::vector<uint32_t> sending_;  // peers with something in their link's queue, or a credit to be given; each once
   std::deque<Message> received_;
   bool pending_ = false;
+  bool closed_ = false;
   uint64_t failed_ = 0;
   std::atomic<bool> noticed_{false};
 };

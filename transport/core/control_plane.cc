@@ -1,5 +1,6 @@
 #include "transport/core/control_plane.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -11,6 +12,16 @@ namespace {
 constexpr size_t kMostCardBytes = 16 * 1024;
 static_assert(kMostCardBytes + sizeof(MatchCard) + sizeof(gpu::LaneOffer) <= ControlChannel::kMaxMessageBytes);
 
+// A message is its topic, and what belongs to it.
+template <typename Topic>
+std::vector<std::byte> with_topic(Topic topic, std::span<const std::byte> body) {
+  std::vector<std::byte> message(sizeof topic + body.size());
+  std::memcpy(message.data(), &topic, sizeof topic);
+  if (!body.empty())
+    std::memcpy(message.data() + sizeof topic, body.data(), body.size());
+  return message;
+}
+
 }  // namespace
 
 ControlPlane::ControlPlane(Endpoint& endpoint, std::unique_ptr<ControlChannel> channel)
@@ -18,9 +29,53 @@ ControlPlane::ControlPlane(Endpoint& endpoint, std::unique_ptr<ControlChannel> c
       channel_(std::move(channel)),
       matcher_(endpoint, *this),
       card_bytes_(channel_->ranks()),
-      lost_(channel_->ranks()) {}
+      lost_(channel_->ranks()),
+      heard_(channel_->ranks()),
+      left_(channel_->ranks()),
+      told_(channel_->ranks()) {}
 
 ControlPlane::~ControlPlane() { stop_listening(); }
+
+Introduction ControlPlane::introduction() const {
+  const nic::Address address = endpoint_.nic().address();
+  Introduction mine;
+  mine.address_bytes = static_cast<uint32_t>(address.bytes.size());
+  mine.control = channel_->key();
+  std::memcpy(mine.address, address.bytes.data(), address.bytes.size());
+  return mine;
+}
+
+Status ControlPlane::learn(uint32_t peer, const Introduction& introduction) {
+  const size_t bytes = std::min<size_t>(introduction.address_bytes, sizeof introduction.address);
+  LANYARD_RETURN_IF_ERROR(
+      endpoint_.nic().add_peer(peer, {.bytes = {introduction.address, introduction.address + bytes}}));
+  channel_->introduce(peer, introduction.control);
+  return {};
+}
+
+void ControlPlane::meet(uint32_t peer, const Introduction& introduction) {
+  if (knows(peer) || lost(peer))
+    return;
+  if (const Status status = learn(peer, introduction); !status.ok())
+    return give_up(peer, "cannot be reached: " + status.message());
+  const core::Introduction mine = this->introduction();
+  channel_->send(peer, with_topic(Topic::kIntroduction, std::as_bytes(std::span(&mine, 1))));
+}
+
+bool ControlPlane::leave() {
+  bool all = true;
+  for (uint32_t peer = 0; peer < channel_->ranks(); ++peer) {
+    if (peer == endpoint_.self() || !knows(peer))
+      continue;
+    if (!told_[peer]) {
+      told_[peer] = true;
+      channel_->send(peer, with_topic(Topic::kLeave, {}));
+    }
+    const bool done = left_[peer] ? channel_->has_taken_all(peer) : lost(peer) && !heard_[peer];
+    all = all && done;
+  }
+  return all && channel_->close();
+}
 
 bool ControlPlane::listen(nic::Listener wake) {
   listens_ = endpoint_.nic().listen(channel_->arrivals(), wake).ok();
@@ -59,20 +114,6 @@ void ControlPlane::look_for_lost_peers() {
       matcher_.lose_peer(peer, channel_->why_lost(peer));
     }
 }
-
-namespace {
-
-// A message is its topic, and what belongs to it.
-template <typename Topic>
-std::vector<std::byte> with_topic(Topic topic, std::span<const std::byte> body) {
-  std::vector<std::byte> message(sizeof topic + body.size());
-  std::memcpy(message.data(), &topic, sizeof topic);
-  if (!body.empty())
-    std::memcpy(message.data() + sizeof topic, body.data(), body.size());
-  return message;
-}
-
-}  // namespace
 
 Status ControlPlane::send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer* lane) {
   if (channel_->lost(nic))
@@ -156,11 +197,26 @@ void ControlPlane::dispatch(const ControlChannel::Message& message) {
     return;
   std::memcpy(&topic, message.bytes.data(), sizeof topic);
   std::span body = std::span(message.bytes).subspan(sizeof topic);
-  if (topic == Topic::kMatching) {
-    while (take_card(message.from, body)) {
+  heard_[message.from] = true;
+  switch (topic) {
+    case Topic::kMatching:
+      while (take_card(message.from, body)) {
+      }
+      return;
+    case Topic::kOther:
+      if (listener_)
+        listener_(message.from, body);
+      return;
+    case Topic::kIntroduction: {
+      Introduction introduction;
+      if (body.size() != sizeof introduction || knows(message.from))
+        return;
+      std::memcpy(&introduction, body.data(), sizeof introduction);
+      if (const Status status = learn(message.from, introduction); !status.ok())
+        give_up(message.from, "cannot be reached: " + status.message());
+      return;
     }
-  } else if (topic == Topic::kOther && listener_) {
-    listener_(message.from, body);
+    case Topic::kLeave: left_[message.from] = true; return;
   }
 }
 

@@ -18,13 +18,37 @@
 
 namespace lanyard::core {
 
+// What a process has to know of another before it can send to it. Plain data.
+struct Introduction {
+  uint32_t address_bytes = 0;
+  uint32_t unused = 0;
+  nic::RemoteKey control;  // of the channel's end
+  std::byte address[nic::Address::kMaxBytes] = {};
+};
+
 class ControlPlane final : private Courier {
  public:
   // Takes what is not about matching; called by progress().
   using Listener = std::function<void(uint32_t from, std::span<const std::byte> message)>;
 
-  // `endpoint` outlives it; the channel is connected.
+  // `endpoint` outlives it.
   ControlPlane(Endpoint& endpoint, std::unique_ptr<ControlChannel> channel);
+
+  // This process's. Whoever has it can send here, and is known here in turn.
+  Introduction introduction() const;
+  // A peer has introduced itself by other means than the card; does nothing where it is known. It gets
+  // this process's introduction by the card. A peer whose address is refused is lost from then on.
+  void meet(uint32_t peer, const Introduction& introduction);
+  bool knows(uint32_t peer) const { return channel_->knows(peer); }
+  // The peer cannot be reached, and will not be: "has no network card".
+  void give_up(uint32_t peer, std::string why) { channel_->fail(peer, std::move(why)); }
+  // Takes leave of all peers that are known: false until each has done so too, or is lost without ever
+  // having sent anything, and no operation is under way. To be called again and again, with progress()
+  // between. From the first call on the program sends nothing.
+  bool leave();
+  // The peer has ended without having taken leave.
+  bool left_without_leave(uint32_t peer) const { return knows(peer) && lost(peer) && heard_[peer] && !left_[peer]; }
+
   // Has the NIC call `wake` when something arrives. True where it can; else somebody must call notice() and progress()
   // every so often. The listener goes with the plane.
   bool listen(nic::Listener wake);
@@ -70,7 +94,7 @@ class ControlPlane final : private Courier {
   bool has_taken_all(uint32_t rank) const { return card_bytes_[rank].empty() && channel_->has_taken_all(rank); }
 
  private:
-  enum class Topic : uint64_t { kMatching, kOther };
+  enum class Topic : uint64_t { kMatching, kOther, kIntroduction, kLeave };
 
   Status send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer* lane) override;
   const gpu::LaneOffer& lane() const override { return lane_; }
@@ -81,6 +105,7 @@ class ControlPlane final : private Courier {
   bool take_card(uint32_t from, std::span<const std::byte>& body);
   void dispatch(const ControlChannel::Message& message);
   void look_for_lost_peers();
+  Status learn(uint32_t peer, const Introduction& introduction);
 
   Endpoint& endpoint_;
   const std::unique_ptr<ControlChannel> channel_;
@@ -93,6 +118,9 @@ class ControlPlane final : private Courier {
   std::vector<std::vector<std::byte>> card_bytes_;  // by rank: cards that wait to be sent
   std::vector<uint32_t> card_ranks_;                // that may have some
   std::vector<bool> lost_;                          // peers that the matcher knows of
+  std::vector<bool> heard_;                         // peers that have sent something,
+  std::vector<bool> left_;                          // have taken leave,
+  std::vector<bool> told_;                          // or were told of this process's
   uint64_t lost_seen_ = 0;                          // of the NIC's
   bool listens_ = false;
 };

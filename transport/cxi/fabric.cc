@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "transport/cxi/cxi_extension.h"
@@ -240,15 +241,34 @@ uint32_t Fabric::queried_depth() const {
 }
 
 Status Fabric::set_peers(std::span<const nic::Address> peers) {
-  // All in one call, in the order of ranks: a provider that shares tables between processes may
-  // rely on it.
+  std::vector<nic::Address> known;
+  std::ranges::copy_if(peers, std::back_inserter(known), [](const nic::Address& peer) { return !peer.bytes.empty(); });
+  Result<std::vector<fi_addr_t>> inserted = insert(known);
+  if (!inserted.ok())
+    return inserted.status();
+  auto next = inserted.value().begin();
+  for (const nic::Address& peer : peers)
+    peers_.push_back(peer.bytes.empty() ? FI_ADDR_NOTAVAIL : *next++);
+  return {};
+}
+
+Status Fabric::add_peer(uint32_t peer, const nic::Address& address) {
+  Result<std::vector<fi_addr_t>> inserted = insert({&address, 1});
+  if (!inserted.ok())
+    return inserted.status();
+  peers_[peer] = inserted.value().front();
+  return {};
+}
+
+// All in one call, in the order of ranks: a provider that shares tables between processes may rely on it.
+Result<std::vector<fi_addr_t>> Fabric::insert(std::span<const nic::Address> peers) {
   std::vector<std::byte> names;
   for (const nic::Address& peer : peers) {
     const Result<AddressHead> head = head_of(peer);
     if (!head.ok())
       return head.status();
     if (head.value().format != info_->addr_format || peer.bytes.size() != address_.bytes.size())
-      return {Code::kInvalidArgument, "a peer's address is of another address format"};
+      return Status(Code::kInvalidArgument, "a peer's address is of another address format");
     names.insert(names.end(), peer.bytes.begin() + sizeof(AddressHead), peer.bytes.end());
   }
   std::vector<fi_addr_t> inserted(peers.size(), FI_ADDR_NOTAVAIL);
@@ -256,10 +276,10 @@ Status Fabric::set_peers(std::span<const nic::Address> peers) {
   if (count != static_cast<int>(peers.size())) {
     std::erase(inserted, FI_ADDR_NOTAVAIL);
     (void)fi_av_remove(addresses_.get(), inserted.data(), inserted.size(), 0);
-    return {Code::kInvalidArgument, "the provider does not take the peers' addresses (FI_LOG_LEVEL=warn may say why)"};
+    return Status(Code::kInvalidArgument,
+                  "the provider does not take the peers' addresses (FI_LOG_LEVEL=warn may say why)");
   }
-  peers_ = std::move(inserted);
-  return {};
+  return inserted;
 }
 
 }  // namespace lanyard::ofi

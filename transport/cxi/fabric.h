@@ -72,6 +72,8 @@ class Fabric {
   const nic::Address& address() const { return address_; }
   // As nic::Nic::set_peers, but for what is asked of `self`. Changes nothing where it fails.
   Status set_peers(std::span<const nic::Address> peers);
+  // As nic::Nic::add_peer. Requires a peer that is not known.
+  Status add_peer(uint32_t peer, const nic::Address& address);
   size_t peer_count() const { return peers_.size(); }
   fi_addr_t peer(uint32_t rank) const { return peers_[rank]; }
 
@@ -80,6 +82,7 @@ class Fabric {
   Status choose(const std::string& domain, bool device_memory);
   Status open_endpoint(size_t operations);
   Status name_endpoint();
+  Result<std::vector<fi_addr_t>> insert(std::span<const nic::Address> peers);
 
   const Library library_;
   Info info_;

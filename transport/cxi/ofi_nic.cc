@@ -172,7 +172,21 @@ Status OfiNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
     return invalid("the NIC's own address does not stand at its own rank");
   LANYARD_RETURN_IF_ERROR(fabric_->set_peers(peers));
   lost_ = std::make_unique<std::atomic<int>[]>(peers.size());
+  known_ = std::make_unique<std::atomic<bool>[]>(peers.size());
+  for (size_t rank = 0; rank < peers.size(); ++rank)
+    known_[rank].store(!peers[rank].bytes.empty());
   peer_count_.store(static_cast<uint32_t>(peers.size()));
+  return {};
+}
+
+Status OfiNic::add_peer(uint32_t peer, const nic::Address& address) {
+  Driving driving(*this);
+  if (peer >= peer_count_.load())
+    return invalid("no such peer");
+  if (known_[peer].load())
+    return {Code::kInvalidState, "the peer is known already"};
+  LANYARD_RETURN_IF_ERROR(fabric_->add_peer(peer, address));
+  known_[peer].store(true);
   return {};
 }
 

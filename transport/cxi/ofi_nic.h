@@ -66,6 +66,7 @@ class OfiNic final : public nic::Nic {
   const nic::Caps& caps() const override { return caps_; }
   nic::Address address() const override { return fabric_->address(); }
   Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
+  Status add_peer(uint32_t peer, const nic::Address& address) override;
 
   Result<nic::CounterId> open_counter() override;
   Status close_counter(nic::CounterId counter) override;
@@ -233,7 +234,8 @@ class OfiNic final : public nic::Nic {
   std::atomic<uint32_t> free_entries_;
   std::atomic<uint32_t> free_issues_;
   std::atomic<uint32_t> peer_count_{0};
-  std::unique_ptr<std::atomic<int>[]> lost_;  // by rank, libfabric's error or 0; there once peer_count_ is
+  std::unique_ptr<std::atomic<bool>[]> known_;  // by rank; there once peer_count_ is
+  std::unique_ptr<std::atomic<int>[]> lost_;    // by rank, libfabric's error or 0; there once peer_count_ is
   std::atomic<uint64_t> lost_count_{0};
   std::atomic<uint64_t> activity_{0};
   std::atomic<uint64_t> failures_{0};

@@ -23,7 +23,9 @@ constexpr uint32_t kReadEvery = 16;  // read completions after this many posted 
 
 struct OfiNic::Open {
   bool has_counter(nic::CounterId id) const { return nic.is_open(id); }
-  bool has_peer(uint32_t peer) const { return peer < nic.peer_count_.load(std::memory_order_relaxed); }
+  bool has_peer(uint32_t peer) const {
+    return peer < nic.peer_count_.load(std::memory_order_acquire) && nic.known_[peer].load(std::memory_order_acquire);
+  }
   bool misaligned(nic::RemoteKey key) const { return KeyMaker::misaligned(key); }
   nic::Extent extent(nic::RegionId id) const {
     if (!nic.is_open(id))

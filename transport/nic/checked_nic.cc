@@ -32,17 +32,31 @@ uint64_t saturating_add(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX 
 
 Status CheckedNic::set_peers(std::span<const Address> peers, uint32_t self) {
   Lock lock(lock_);
-  if (peer_count_ > 0)
+  if (!peers_.empty())
     return {Code::kInvalidState, "the peers are set already"};
   if (self >= peers.size())
     return invalid("self is none of the peers");
   for (const Address& peer : peers)
-    if (peer.bytes.empty() || peer.bytes.size() > Address::kMaxBytes)
-      return invalid("an address has 1 to 128 bytes");
+    if (peer.bytes.size() > Address::kMaxBytes)
+      return invalid("an address has at most 128 bytes");
   if (peers[self].bytes != inner().address().bytes)
     return invalid("self names another NIC");
   LANYARD_RETURN_IF_ERROR(inner().set_peers(peers, self));
-  peer_count_ = peers.size();
+  for (const Address& peer : peers)
+    peers_.push_back(!peer.bytes.empty());
+  return {};
+}
+
+Status CheckedNic::add_peer(uint32_t peer, const Address& address) {
+  Lock lock(lock_);
+  if (peer >= peers_.size())
+    return invalid("no such peer");
+  if (peers_[peer])
+    return {Code::kInvalidState, "the peer is known already"};
+  if (address.bytes.empty() || address.bytes.size() > Address::kMaxBytes)
+    return invalid("an address has 1 to 128 bytes");
+  LANYARD_RETURN_IF_ERROR(inner().add_peer(peer, address));
+  peers_[peer] = true;
   return {};
 }
 
@@ -226,7 +240,7 @@ Result<RemoteKey> CheckedNic::key(RegionId region) const {
 // What is open here, for DescriptorCheck.
 struct CheckedNic::Open {
   bool has_counter(CounterId counter) const { return nic.is_open(counter); }
-  bool has_peer(uint32_t peer) const { return peer < nic.peer_count_; }
+  bool has_peer(uint32_t peer) const { return peer < nic.peers_.size() && nic.peers_[peer]; }
   static bool misaligned(RemoteKey) { return false; }
   Extent extent(RegionId region) const {
     const auto known = nic.regions_.find(region.value);

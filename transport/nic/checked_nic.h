@@ -41,6 +41,7 @@ class CheckedNic final : public ForwardingNic {
       : ForwardingNic(std::move(inner)), options_(options) {}
 
   Status set_peers(std::span<const Address> peers, uint32_t self) override;
+  Status add_peer(uint32_t peer, const Address& address) override;
 
   Result<CounterId> open_counter() override;
   Status close_counter(CounterId counter) override;
@@ -114,7 +115,7 @@ class CheckedNic final : public ForwardingNic {
   std::unordered_map<uint32_t, Region> regions_;
   std::unordered_set<uint64_t> keys_ever_;
   PreparedOps prepared_;
-  size_t peer_count_ = 0;
+  std::vector<bool> peers_;  // by rank: whether its address is known
   mutable uint64_t failures_seen_ = 0;
   std::atomic<uint64_t> attending_{0};
 };

@@ -22,6 +22,7 @@ class ForwardingNic : public Nic {
   const Caps& caps() const override { return inner_->caps(); }
   Address address() const override { return inner_->address(); }
   Status set_peers(std::span<const Address> peers, uint32_t self) override { return inner_->set_peers(peers, self); }
+  Status add_peer(uint32_t peer, const Address& address) override { return inner_->add_peer(peer, address); }
 
   Result<CounterId> open_counter() override { return inner_->open_counter(); }
   Status close_counter(CounterId counter) override { return inner_->close_counter(counter); }

@@ -225,9 +225,14 @@ class Nic {
   virtual const Caps& caps() const = 0;
   virtual Address address() const = 0;
 
-  // The job's NICs in rank order, once, before any operation. kInvalidState the second time; kInvalidArgument for an
-  // address that no NIC of this kind has, or where `self` does not name this NIC. Connections are made when needed.
+  // The job's NICs in rank order, once, before any operation. An empty address is that of a NIC that
+  // add_peer() names later; until then operations for it are refused with kNotFound. kInvalidState the
+  // second time; kInvalidArgument for an address that no NIC of this kind has, or where `self` does not
+  // name this NIC. Connections are made when needed.
   virtual Status set_peers(std::span<const Address> peers, uint32_t self) = 0;
+  // The address of a peer that set_peers() left open. kInvalidState where it is known; kInvalidArgument
+  // for a peer that is none, or an address as above. A peer that knows this NIC may send to it before.
+  virtual Status add_peer(uint32_t peer, const Address& address) = 0;
 
   // A counter at {0, 0}. kExhausted when caps().max_counters are open.
   virtual Result<CounterId> open_counter() = 0;

@@ -1,0 +1,148 @@
+#include "api/introductions.h"
+
+#include <cstring>
+#include <iterator>
+#include <type_traits>
+#include <utility>
+
+namespace lanyard::api {
+
+namespace {
+
+constexpr int kBelowUpperBound = 0x4c59;
+
+}  // namespace
+
+// Each step is a bijection: no single word differs unseen.
+uint64_t Introductions::Letter::sum() const {
+  static_assert(sizeof(Letter) % sizeof(uint64_t) == 0 && std::has_unique_object_representations_v<Letter>);
+  uint64_t words[sizeof(Letter) / sizeof(uint64_t)];
+  std::memcpy(words, this, sizeof words);
+  uint64_t hash = 0;
+  for (size_t i = 0; i + 1 < std::size(words); ++i) {
+    hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
+  }
+  return hash == 0 ? 1 : hash;
+}
+
+Introductions::Introductions(uint32_t rank, uint32_t ranks) : rank_(rank), written_(ranks) {
+  int* upper_bound = nullptr;
+  int found = 0;
+  PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &upper_bound, &found);
+  tag_ = (found != 0 ? *upper_bound : 32767) - kBelowUpperBound;
+  written_[rank] = true;
+}
+
+Introductions::~Introductions() {
+  for (std::unique_ptr<Post>& post : sent_) {
+    int done = 0;
+    if (PMPI_Test(&post->request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0)
+      continue;
+    PMPI_Request_free(&post->request);
+    (void)post.release();
+  }
+}
+
+void Introductions::send(uint32_t peer, Letter::Kind kind, const core::Introduction& introduction) {
+  auto post = std::make_unique<Post>();
+  post->letter = {.kind = kind, .from = rank_, .introduction = introduction, .checksum = 0};
+  post->letter.checksum = post->letter.sum();
+  const int code = PMPI_Isend(&post->letter, sizeof post->letter, MPI_BYTE, static_cast<int>(peer), tag_,
+                              MPI_COMM_WORLD, &post->request);
+  if (code == MPI_SUCCESS)
+    sent_.push_back(std::move(post));
+}
+
+void Introductions::introduce_to(uint32_t peer, const core::ControlPlane* plane) {
+  if (written_[peer] || (plane != nullptr && plane->knows(peer)))
+    return;
+  written_[peer] = true;
+  if (plane == nullptr)
+    return send(peer, Letter::Kind::kNoCard, {});
+  send(peer, Letter::Kind::kHello, plane->introduction());
+  expect();
+}
+
+void Introductions::expect() {
+  if (expected_.size() + heard_ + 1 < written_.size())
+    receive();
+}
+
+void Introductions::listen() {
+  if (expected_.empty() && written_.size() > 1)
+    receive();
+}
+
+void Introductions::receive() {
+  auto post = std::make_unique<Post>();
+  const int code =
+      PMPI_Irecv(&post->letter, sizeof post->letter, MPI_BYTE, MPI_ANY_SOURCE, tag_, MPI_COMM_WORLD, &post->request);
+  if (code == MPI_SUCCESS)
+    expected_.push_back(std::move(post));
+}
+
+void Introductions::progress(core::ControlPlane& plane) {
+  if (expected_.empty() && sent_.empty())
+    return;
+  const auto is_done = [](const std::unique_ptr<Post>& post) {
+    int done = 0;
+    return PMPI_Test(&post->request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0;
+  };
+  std::erase_if(sent_, is_done);
+  size_t again = 0;
+  std::erase_if(expected_, [&](const std::unique_ptr<Post>& post) LANYARD_REQUIRES(context_locked) {
+    if (!is_done(post))
+      return false;
+    if (!post->read)
+      read(post->letter, plane);
+    const uint64_t from = post->letter.from;
+    again += from < written_.size() && !written_[from];  // another's letter is expected in this place
+    return true;
+  });
+  while (again-- > 0)
+    expect();
+  look(plane);
+}
+
+// MPI may be writing to the memory of a letter: it counts once its checksum is right.
+void Introductions::look(core::ControlPlane& plane) {
+  for (const std::unique_ptr<Post>& post : expected_) {
+    if (post->read)
+      continue;
+    Letter letter;
+    std::memcpy(&letter, &post->letter, sizeof letter);
+    if (letter.checksum == 0 || letter.checksum != letter.sum())
+      continue;
+    post->read = true;
+    read(letter, plane);
+  }
+}
+
+void Introductions::read(const Letter& letter, core::ControlPlane& plane) {
+  if (letter.from >= written_.size() || letter.from == rank_)
+    return;
+  const auto from = static_cast<uint32_t>(letter.from);
+  heard_ += letter.kind != Letter::Kind::kEnds;
+  switch (letter.kind) {
+    case Letter::Kind::kHello: plane.meet(from, letter.introduction); return;
+    case Letter::Kind::kNoCard: plane.give_up(from, "has no network card: its own match says why"); return;
+    case Letter::Kind::kEnds: plane.give_up(from, nic::kHasEnded); return;
+  }
+}
+
+void Introductions::take_leave(const core::ControlPlane& plane) {
+  for (uint32_t peer = 0; peer < written_.size(); ++peer)
+    if (written_[peer] && peer != rank_ && !plane.knows(peer) && !plane.lost(peer))
+      send(peer, Letter::Kind::kEnds, {});
+}
+
+void Introductions::stop() {
+  for (const std::unique_ptr<Post>& post : expected_) {
+    PMPI_Cancel(&post->request);
+    PMPI_Wait(&post->request, MPI_STATUS_IGNORE);
+  }
+  expected_.clear();
+}
+
+}  // namespace lanyard::api
