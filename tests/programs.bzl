@@ -1,4 +1,4 @@
-"""Test programs: many test files linked into one program."""
+"""Test programs: many test files linked into one program.
 
   gtest_program  NAME: the gate's run; NAME_night and NAME_<run>: runs for the night, tag "night"
 """
