@@ -21,9 +21,9 @@ namespace {
 Context* the_context = nullptr;
 
 constexpr std::chrono::milliseconds kBetweenTests{1};
-// How long the end of a barrier may take from when it was seen that some process has ended.
+// MPI_Finalize gives up this long after it has noticed that a process ended early.
 constexpr std::chrono::milliseconds kAfterLoss{2000};
-// How long the last kernel of a stream is waited for.
+// MPI_Finalize waits this long for a running kernel to return.
 constexpr std::chrono::seconds kLongestKernel{1};
 
 #if defined(OPEN_MPI)
@@ -36,7 +36,7 @@ constexpr const char* kOther = "openmpi";
 constexpr std::string_view kForeign[] = {"Open MPI", "Spectrum MPI"};
 #endif
 
-// Of every MPI's: another than this one's header speaks of writes it.
+// Enough for every MPI. MPI_MAX_LIBRARY_VERSION_STRING of this MPI may be too small for another.
 constexpr size_t kLongestVersion = 16'384;
 
 bool is_foreign_mpi(std::string_view library_version) {
@@ -46,8 +46,8 @@ bool is_foreign_mpi(std::string_view library_version) {
   return false;
 }
 
-// Ends the process where the program's MPI is another than the one that this library is compiled for, whose handles
-// mean nothing there, and names the library to link. Takes no handle, and so comes before all that does.
+// Aborts if the program's MPI is not the one that this library is compiled for, and names the
+// library to link. Call it first: it passes no handle, and handles of the other MPI are invalid.
 void refuse_foreign_mpi() {
   char version[kLongestVersion] = {};
   int length = 0;
@@ -55,7 +55,7 @@ void refuse_foreign_mpi() {
     return;
   std::string_view line = version;
   line = line.substr(0, line.find('\n'));
-  std::fprintf(stderr, "lanyard: this is liblanyard-%s, and the program's MPI is %.*s: link lanyard-%s in its place\n",
+  std::fprintf(stderr, "lanyard: this is liblanyard-%s, but the program's MPI is %.*s: link lanyard-%s in its place\n",
                kOwn, static_cast<int>(line.size()), line.data(), kOther);
   std::abort();
 }
@@ -66,7 +66,7 @@ Context* Context::get() { return the_context; }
 void Context::open() {
   refuse_foreign_mpi();
   the_context = new Context;
-  // Deleted last, as it is set first. Whatever its callback does the MPI still does for it.
+  // MPI deletes this attribute last because it is set first. The callback may still call the MPI.
   const auto on_delete = [](MPI_Comm, int, void*, void*) {
     close();
     return MPI_SUCCESS;
@@ -81,47 +81,49 @@ void Context::close() {
   Context* context = the_context;
   if (context->nic_status_.ok())
     context->finish_queues();
-  // No process takes its NIC away while another still writes to it or waits for its acknowledgement.
+  // Keep the NIC until no peer writes to it or waits for its acknowledgement.
   if (context->nic_status_.ok() && !context->leave_peers()) {
-    std::fprintf(stderr, "lanyard: rank %u: MPI_Finalize cannot end: the job is aborted\n", context->rank_);
+    std::fprintf(stderr,
+                 "lanyard: rank %u: MPI_Finalize aborts the job: a peer has ended without MPI_Finalize; find out why\n",
+                 context->rank_);
     PMPI_Abort(MPI_COMM_WORLD, 1);
   }
   context->control_thread_.stop();
   the_context = nullptr;
   if (context->halt_streams())
     delete context;
-  // Else a kernel still runs, and may touch anything: what it may touch stays until the process ends.
+  // Else a kernel still runs. Keep all memory that it may use until the process ends.
 }
 
-// The program is done; what it has enqueued is not, perhaps.
+// Waits until everything that the program has enqueued is complete. Prints failures.
 void Context::finish_queues() {
   for (const auto& queue : queues_) {
     const auto is_through = [&] {
       const ContextLock lock(*this);
-      // A device's stream may have been destroyed once all was complete, and is asked nothing then: settled() asks one
-      // that has graphs.
+      // The program may have destroyed a device's stream after all was complete: do not poll the
+      // stream. settled() polls it if it has graphs.
       return queue->device_stream != nullptr ? queue->core->first_under_way() == nullptr
                                              : queue->core->settled() && queue->stream().is_empty();
     };
     if (is_through())
       continue;
     std::optional<Refusal> failure = wait_until_empty(*this, *queue, "MPI_Finalize");
-    // What has failed is not waited for any more; what comes after it may still end well.
+    // A failed request is reported once. Then wait for the others, which may still complete.
     while (failure && failure->error_class == LANYARD_ERR_FAILED && queue->stream().health().ok() && !is_through()) {
       std::fprintf(stderr, "lanyard: rank %u: in MPI_Finalize: %s\n", rank_, failure->text.c_str());
       failure = wait_until_empty(*this, *queue, "MPI_Finalize");
     }
     if (failure)
-      std::fprintf(stderr, "lanyard: rank %u: MPI_Finalize drops what was enqueued: %s\n", rank_,
-                   failure->text.c_str());
+      std::fprintf(stderr, "lanyard: rank %u: MPI_Finalize drops what was enqueued on queue %llu: %s\n", rank_,
+                   static_cast<unsigned long long>(queue->core->number()), failure->text.c_str());
   }
 }
 
-// Serves the card until all processes that this one knows have come to MPI_Finalize too. False where one of them
-// has ended without.
+// Polls the NIC until all processes that this one knows have called MPI_Finalize. Returns false if
+// one of them has ended without.
 bool Context::leave_peers() {
   const auto missing = [this] {
-    std::string text = "waits for all ranks to come to MPI_Finalize";
+    std::string text = "waits for its peers to call MPI_Finalize";
     for (uint32_t rank = 0; rank < size_; ++rank)
       if (plane_->left_without_leave(rank))
         text += "; " + plane_->why_lost(rank);
@@ -134,7 +136,7 @@ bool Context::leave_peers() {
     introductions_->take_leave(*plane_);
   }
   std::optional<BlockingCall::Clock::time_point> lost_since;
-  bool told = false;
+  bool printed = false;
   while (true) {
     const uint64_t seen = nic_->activity();
     helper_->help();
@@ -153,13 +155,13 @@ bool Context::leave_peers() {
       if (!lost_since && is_any_lost())
         lost_since = now;
       hopeless = lost_since && now - *lost_since > kAfterLoss;
-      // Past the deadline others may still have something to do before they come: that is no reason to end them.
-      if ((hopeless || (!told && call.overdue())) && call.report_ready())
+      // At the deadline, report once and continue: a slow peer is no reason to abort the job.
+      if ((hopeless || (!printed && call.overdue())) && call.report_ready())
         report = call.report();
     }
     if (!report.empty()) {
       std::fprintf(stderr, "lanyard: rank %u: MPI_Finalize: %s\n", rank_, report.c_str());
-      told = true;
+      printed = true;
       if (hopeless)
         return false;
     }
@@ -174,18 +176,22 @@ bool Context::is_any_lost() const {
   return false;
 }
 
-// Streams that are not through would go on with words and counters that end here. False where a kernel does not return.
+// Stops streams that are not empty: they would use words and counters that are freed next. Returns
+// false if a kernel does not return.
 bool Context::halt_streams() {
   bool halted = true;
   for (const auto& queue : queues_) {
-    // A device's driver is not asked whether its stream is empty: the program may have destroyed the stream.
+    // Do not poll a device's stream: the program may have destroyed it.
     if (queue->device_stream == nullptr && queue->stream().poll())
       continue;
     if (queue->stream().try_halt(kLongestKernel))
       continue;
     halted = false;
-    std::fprintf(stderr, "lanyard: rank %u: a kernel of queue %llu did not return: its stream is left alone\n", rank_,
-                 static_cast<unsigned long long>(queue->core->number()));
+    std::fprintf(stderr,
+                 "lanyard: rank %u: in MPI_Finalize a kernel of queue %llu did not return within %lld s: memory stays"
+                 " allocated; end kernels before MPI_Finalize\n",
+                 rank_, static_cast<unsigned long long>(queue->core->number()),
+                 static_cast<long long>(kLongestKernel.count()));
   }
   return halted;
 }
@@ -201,7 +207,7 @@ Context::Context() {
   nic_status_ = open_nic();
 }
 
-// Nothing of it asks another process.
+// Communicates with no other process.
 Status Context::open_nic() {
   Result<Settings> settings = Settings::from_environment();
   LANYARD_RETURN_IF_ERROR(settings.status());
@@ -246,7 +252,7 @@ Context::~Context() {
   for (const auto& queue : queues_)
     queue->abandon();
   queues_.clear();
-  // The words of streams are about to go.
+  // Streams must not use their words after this.
   if (gpus_ != nullptr)
     gpus_->forget_words();
   match_calls_.clear();
@@ -280,7 +286,7 @@ int error_class_for(Context& context, Code code) {
 
 extern "C" {
 
-// An MPI whose Fortran routine has come by MPI_Init below is followed already.
+// Some MPIs' Fortran MPI_Init calls MPI_Init below: then the context is open already.
 void lanyard_follow_init(void) {
   if (lanyard::api::Context::get() != nullptr)
     return;

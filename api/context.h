@@ -1,5 +1,5 @@
-// Context: everything of Lanyard's in one MPI process, from MPI_Init to MPI_Finalize. The one global of the project,
-// because MPI's own interface has no place to hang it on.
+// Context: Lanyard's state in one MPI process, from MPI_Init to MPI_Finalize. The project's only
+// global, because MPI's interface has no place for it.
 #ifndef LANYARD_API_CONTEXT_H_
 #define LANYARD_API_CONTEXT_H_
 
@@ -32,7 +32,8 @@ class BlockingCall;
 class MatchCall;
 class StallInquiry;
 
-// What a host stream does while it waits: the NIC's work, and the overflow's.
+// The work that a host stream does while it waits: it progresses the NIC and runs overflowed
+// operations.
 class NicHelper final : public gpu::Helper {
  public:
   NicHelper(nic::Nic& nic, core::Endpoint& endpoint)
@@ -53,24 +54,25 @@ class Context {
  public:
   // Null before MPI_Init and after MPI_Finalize.
   static Context* get();
-  // MPI_Init makes it; asks no other process. It goes in MPI_Finalize, when MPI deletes the attributes of
-  // MPI_COMM_SELF, the program's own before Lanyard's (MPI 4.0 section 11.2.4): what the program frees there still
-  // finds it.
+  // MPI_Init calls it. Communicates with no other process. MPI_Finalize destroys the context when
+  // MPI deletes the attributes of MPI_COMM_SELF (MPI 4.0 section 11.2.4). Lanyard's attribute is
+  // deleted after the program's own, whose callbacks may still use Lanyard.
   static void open();
 
   ~Context();
 
-  // What requires the lock says so (ContextLock). It is never held in a blocking MPI call.
+  // A function that requires the lock is annotated (ContextLock). The lock is never held in a
+  // blocking MPI call.
 
-  // Why the NIC cannot be used; ok() where it can. endpoint() and all that follows it require that.
+  // Whether the NIC can be used, or why not. endpoint() and the functions below it require ok().
   const Status& nic_status() const { return nic_status_; }
   uint32_t rank() const { return rank_; }
   uint32_t size() const { return size_; }
   const Settings& settings() const { return settings_; }
   // Null where there are no GPUs; gpu_status() says why.
   gpu::Backend* gpus() { return gpus_.get(); }
-  // By which messages between GPUs go that need no card; null: none do. (Under tools where no kernel starts while
-  // another waits, lanes would wait for ever.)
+  // Carries messages between GPUs without the NIC. Null if no GPU is there or the settings exclude
+  // it. Under tools that start no kernel while another one waits, lanes would hang.
   gpu::Lanes* lanes() {
     return gpus_ != nullptr && settings_.peer == "auto" && !settings_.gpu_blocking ? &gpus_->lanes() : nullptr;
   }
@@ -88,12 +90,12 @@ class Context {
   ControlThread& control_thread() { return control_thread_; }
   std::vector<std::unique_ptr<lanyard_queue>>& queues() LANYARD_REQUIRES(context_locked) { return queues_; }
   std::list<std::unique_ptr<MatchCall>>& match_calls() LANYARD_REQUIRES(context_locked) { return match_calls_; }
-  // The calls that the program is in and that wait, oldest first.
+  // The program's blocking calls that have not returned, oldest first.
   std::vector<BlockingCall*>& blocking_calls() LANYARD_REQUIRES(context_locked) { return blocking_calls_; }
-  // What is being found out for some of them.
+  // The inquiries in progress for these calls.
   std::vector<StallInquiry*>& inquiries() LANYARD_REQUIRES(context_locked) { return inquiries_; }
   uint64_t next_question() LANYARD_REQUIRES(context_locked) { return ++questions_; }
-  // Memory that somebody else's card may yet write to, though what it was for has been freed: goes with the card.
+  // Keeps memory of a freed object until the NIC is closed: a peer's NIC may still write to it.
   void keep(std::shared_ptr<gpu::Packing> memory) LANYARD_REQUIRES(context_locked) {
     if (memory != nullptr)
       kept_.push_back(std::move(memory));
@@ -120,8 +122,8 @@ class Context {
   uint32_t size_ = 1;
   Status nic_status_;
   Status gpu_status_;
-  std::unique_ptr<gpu::Backend> gpus_;           // goes behind all that owns memory of it: requests too
-  std::unique_ptr<DeviceMemory> faulty_memory_;  // in place of gpus_->memory(), where it is set
+  std::unique_ptr<gpu::Backend> gpus_;           // destroyed after all owners of its memory
+  std::unique_ptr<DeviceMemory> faulty_memory_;  // if set, replaces gpus_->memory()
   std::vector<std::shared_ptr<gpu::Packing>> kept_;
   std::unique_ptr<nic::Nic> nic_;
   std::unique_ptr<core::Endpoint> endpoint_;
@@ -140,7 +142,7 @@ class Context {
 
 inline ContextLock::ContextLock(Context& context) : lock_(context.lock_) {}
 
-// The MPI error class for a code of the inner layers.
+// The MPI error class for a Status code.
 int error_class_for(Context& context, Code code);
 
 }  // namespace lanyard::api
