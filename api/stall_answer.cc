@@ -1,4 +1,4 @@
-// What a process says of itself to those who wait for it.
+// The answers to stall inquiries: how a process describes itself to the processes that wait for it.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using core::Direction;
 using core::Queue;
 using core::Request;
 
-// The first of many things, and how many there are more.
+// Joins the first kMost items, and counts the others.
 class List {
  public:
   void add(const std::string& thing) {
@@ -46,7 +46,8 @@ StallHop hop_to_peer(const Request& request, uint64_t iteration) {
 
 std::string name_of(lanyard_queue& queue) { return "queue " + std::to_string(queue.core->number()); }
 
-// By its function, as addr2line(1) takes it, and for how long it has been seen to run.
+// Names the kernel's function, its file and offset (for addr2line), and how long it has been seen
+// to run.
 std::string describe_kernel(const lanyard_queue& queue, const Queue::Head& head) {
   std::string text = "a kernel";
   Dl_info info{};
@@ -65,7 +66,7 @@ std::string describe_kernel(const lanyard_queue& queue, const Queue::Head& head)
   return text + " that has run for " + in_seconds(ran) + " or longer";
 }
 
-// What an explanation says, and who knows more.
+// The text of the explanation, and the next process to ask.
 StallAnswer answer_of(const Queue::Explanation& why, const Request& request, uint64_t iteration) {
   StallAnswer answer{.text = why.text, .next = {}};
   const Request& about = why.about != nullptr ? *why.about : request;
@@ -81,7 +82,7 @@ StallAnswer answer_of(const Queue::Explanation& why, const Request& request, uin
   return answer;
 }
 
-// The stream is through, and it is not known yet whether all went well.
+// The stream has run everything, but failures may still be reported.
 StallAnswer describe_unheard(const Queue::Unheard& unheard) {
   StallAnswer answer{.text = "has run everything, but " + unheard.text, .next = {}};
   if (unheard.receive != nullptr)
@@ -89,7 +90,7 @@ StallAnswer describe_unheard(const Queue::Unheard& unheard) {
   return answer;
 }
 
-// What the stream of a queue stands at.
+// What a queue's stream does or waits for.
 StallAnswer describe_head(lanyard_queue& queue) {
   const Queue::Head head = queue.core->head();
   if (head.kernel != nullptr)
@@ -105,10 +106,10 @@ StallAnswer describe_head(lanyard_queue& queue) {
   return answer;
 }
 
-// What the program does, as far as Lanyard sees: the call that it entered last.
+// The blocking call that the program entered last.
 StallAnswer describe_program(Context& context) LANYARD_REQUIRES(context_locked) {
   if (context.blocking_calls().empty())
-    return {.text = "its program is in no call of Lanyard's that waits", .next = {}};
+    return {.text = "its program is in no blocking call of Lanyard", .next = {}};
   const BlockingCall& call = *context.blocking_calls().back();
   StallAnswer inside = call.subject().queue != nullptr ? describe_head(*call.subject().queue)
                                                        : describe_match(context, call.subject().records);
@@ -140,8 +141,8 @@ StallAnswer answer_iteration(Context& context, const StallQuestion& question) LA
       queue == nullptr ? Queue::Progress::kNotStarted : queue->core->progress_of(*request, question.iteration);
   if (progress == Queue::Progress::kNotStarted) {
     const StallAnswer program = describe_program(context);
-    return {.text = "it has enqueued " + std::to_string(request->starts) + " starts of " + what + ", start " + which +
-                    " has not been; " + program.text,
+    return {.text = "it has enqueued " + std::to_string(request->starts) + " starts of " + what + "; start " + which +
+                    " has not been enqueued; " + program.text,
             .next = program.next};
   }
   if (progress == Queue::Progress::kDone)
@@ -155,7 +156,7 @@ StallAnswer answer_iteration(Context& context, const StallQuestion& question) LA
   }
   const StallAnswer head = describe_head(*queue);
   const char* reached =
-      progress == Queue::Progress::kEnqueued ? ", whose stream has not reached it: it " : ", whose stream ";
+      progress == Queue::Progress::kEnqueued ? ", whose stream has not reached it and " : ", whose stream ";
   return {.text = "start " + which + " of " + what + " is enqueued on its " + name_of(*queue) + reached + head.text,
           .next = head.next};
 }
@@ -177,9 +178,10 @@ StallAnswer answer_match(Context& context, uint32_t from, const StallQuestion& q
   const std::string text =
       unmatched.empty()
           ? "it is matching no " + wanted + " with rank " + std::to_string(question.peer) + " in this communicator"
-          : "of the " + wanted + " for it, these are not matched: " + unmatched.text();
+          : "it is matching these " + wanted + " with rank " + std::to_string(question.peer) +
+                " (compare their tags): " + unmatched.text();
   const StallAnswer program = describe_program(context);
-  // Where there is something to match it is this that keeps them apart, not the call that the program is in.
+  // If it has candidates, their tags are the cause, not the call that its program is in.
   return {.text = text + "; " + program.text, .next = unmatched.empty() ? program.next : std::nullopt};
 }
 
@@ -207,7 +209,7 @@ StallAnswer answer_question(Context& context, uint32_t from, const StallQuestion
     case StallQuestion::Kind::kProgram: return describe_program(context);
     case StallQuestion::Kind::kPresence: return {.text = describe_program(context).text, .next = {}};
   }
-  return {.text = "a question that it does not understand", .next = {}};
+  return {.text = "it does not understand the question; do all ranks use the same version of Lanyard?", .next = {}};
 }
 
 StallAnswer describe_queue(lanyard_queue& queue) {
@@ -245,7 +247,7 @@ StallAnswer describe_match(Context& context, const std::vector<const RequestReco
   if (offer != nullptr)
     answer.text += "; rank " + std::to_string(transfer.peer_nic) + " offers a send with tag " +
                    std::to_string(offer->tag) + ", " + std::to_string(offer->bytes) +
-                   " B, for which no receive has been given to a matching call here";
+                   " B, for which no receive has been given to a matching call here; compare the tags";
   answer.next = StallHop{.rank = transfer.peer_nic,
                          .question = {.kind = StallQuestion::Kind::kMatch,
                                       .number = first->number,

@@ -10,11 +10,10 @@ namespace lanyard::api {
 
 namespace {
 
-// On the wire: a question is a Header and a StallQuestion, an answer a Header, the next hop where there is one, and
-// text.
+// On the wire, a question is a Header and a StallQuestion. An answer is a Header and text.
 struct Header {
   enum class Kind : uint64_t { kQuestion, kAnswer } kind = Kind::kQuestion;
-  uint64_t id = 0;  // the asker's name for the question
+  uint64_t id = 0;  // of the question; chosen by the asking process
   uint32_t has_next = 0;
   uint32_t is_done_here = 0;
   uint64_t has_completed = 0;
@@ -23,7 +22,7 @@ struct Header {
 
 std::string name(uint32_t rank) { return "rank " + std::to_string(rank); }
 
-void tell(Context& context, uint32_t rank, const Header& header, std::span<const std::byte> rest) {
+void send(Context& context, uint32_t rank, const Header& header, std::span<const std::byte> rest) {
   std::vector<std::byte> message(sizeof header + rest.size());
   std::memcpy(message.data(), &header, sizeof header);
   if (!rest.empty())
@@ -51,19 +50,19 @@ bool StallInquiry::finished() {
   } else if (Clock::now() - since_ > kAnswerTime) {
     lines_.push_back(
         name(rank) + " has not answered for " + std::to_string(kAnswerTime.count()) +
-        " ms: its process is stopped, its network card is not served, or one of the two cannot reach the other");
+        " ms: its process is stopped or gets no CPU time, or the network between the two fails; look at that process");
     waiting_.reset();
   }
   return !waiting_;
 }
 
-// Of an exchange the message of another may be the one that is missing.
+// If the process has done its part for an exchange, another peer's message may be the missing one.
 std::optional<StallHop> StallInquiry::next_after(const StallAnswer& answer) {
   const bool has_done_its_part = answer.has_completed || (answer.is_done_here && answer.next &&
                                                           answer.next->question.kind == StallQuestion::Kind::kPresence);
   if (asked_.empty() || !has_done_its_part || others_.empty())
     return answer.next;
-  asked_.clear();  // a chain of its own
+  asked_.clear();  // starts a new chain
   const StallHop other = others_.front();
   others_.erase(others_.begin());
   return other;
@@ -80,19 +79,19 @@ void StallInquiry::follow(const StallAnswer& answer) {
     return;
   const StallHop& hop = *next;
   if (std::any_of(asked_.begin(), asked_.end(), [&](const Asked& each) { return each.hop == hop; })) {
-    go_around_again();
+    ask_cycle_again();
     return;
   }
   if (asked_.size() >= kMostHops) {
-    lines_.push_back("... (" + std::to_string(kMostHops) + " processes were asked)");
+    lines_.push_back("... (no more than " + std::to_string(kMostHops) + " processes are asked)");
     return;
   }
   asked_.push_back({.hop = hop, .next = {}});
   ask(hop);
 }
 
-// The last one asked waits for one that was asked before: from there on they are a circle, if they still wait so.
-void StallInquiry::go_around_again() {
+// The last process waits for one that was asked before. Asks the processes from that one on again.
+void StallInquiry::ask_cycle_again() {
   const StallHop first = *asked_.back().next;
   asked_.erase(asked_.begin(),
                std::find_if(asked_.begin(), asked_.end(), [&](const Asked& each) { return each.hop == first; }));
@@ -105,29 +104,31 @@ void StallInquiry::confirm(const StallAnswer& answer) {
   if (answer.next != asked_[*confirming_].next) {
     const std::string who = name(asked_[*confirming_].hop.rank);
     lines_.push_back(who + ", asked again: " + answer.text);
-    conclusion_ = who + " waits for something else since it was asked: no deadlock so far";
+    conclusion_ = who + " has moved on since it was first asked: no deadlock so far, the job may only be slow";
     return;
   }
   if (++*confirming_ < asked_.size())
     return ask(StallHop(asked_[*confirming_].hop));
-  conclude_circle();
+  conclude_cycle();
 }
 
-void StallInquiry::conclude_circle() {
+void StallInquiry::conclude_cycle() {
   const StallHop& first = asked_.front().hop;
   if (std::all_of(asked_.begin(), asked_.end(), [](const Asked& each) { return each.is_done_here; })) {
     conclusion_ = "the programs of";
     for (const Asked& each : asked_)
       conclusion_ += (&each == &asked_.front() ? " " : " and ") + name(each.hop.rank);
-    conclusion_ += " have done their part: what one network card sent to the other has not arrived";
+    conclusion_ += " have done their part: a message between their NICs has not arrived; check the network";
     return;
   }
   conclusion_ = "a deadlock: ";
   for (const Asked& each : asked_)
-    conclusion_ += name(each.hop.rank) + " waits for ";
-  conclusion_ += name(first.rank) + ", each for the next";
+    conclusion_ += name(each.hop.rank) + (&each == &asked_.front() ? " waits for " : ", which waits for ");
+  conclusion_ += name(first.rank);
   if (first.question.kind == StallQuestion::Kind::kMatch)
     conclusion_ += ": blocking matches in opposite orders; use MPIX_Matchall or MPIX_Imatch";
+  else
+    conclusion_ += "; on one of them, enqueue the start before the wait that blocks it";
 }
 
 std::string StallInquiry::text() const {
@@ -144,14 +145,14 @@ void StallInquiry::ask(const StallHop& hop) {
     return take(hop.rank, answer_question(context_, hop.rank, hop.question));
   if (!context_.plane().knows(hop.rank)) {
     lines_.push_back(name(hop.rank) +
-                     " is not known to this process yet: it has called no match with it, or its program is not linked "
-                     "with Lanyard");
+                     " is not known to this process yet: it has matched no request with this process, or its program "
+                     "is not linked with Lanyard; check both");
     return;
   }
   waiting_ = hop;
   since_ = Clock::now();
   id_ = context_.next_question();
-  tell(context_, hop.rank,
+  send(context_, hop.rank,
        {.kind = Header::Kind::kQuestion, .id = id_, .has_next = 0, .is_done_here = 0, .has_completed = 0, .next = {}},
        std::as_bytes(std::span(&waiting_->question, 1)));
 }
@@ -183,7 +184,7 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
                        .is_done_here = answer.is_done_here ? 1u : 0u,
                        .has_completed = answer.has_completed ? 1u : 0u,
                        .next = answer.next.value_or(StallHop())};
-    tell(context, from, reply, std::as_bytes(std::span(answer.text)));
+    send(context, from, reply, std::as_bytes(std::span(answer.text)));
     return;
   }
   const auto& inquiries = context.inquiries();
@@ -191,7 +192,7 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
     return each->waiting_ && each->waiting_->rank == from && each->id_ == header.id;
   });
   if (asker == inquiries.end())
-    return;  // it was not waited for so long
+    return;  // the answer is late
   StallAnswer answer{.text = std::string(reinterpret_cast<const char*>(rest.data()), rest.size()),
                      .next = {},
                      .is_done_here = header.is_done_here != 0,

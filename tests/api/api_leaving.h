@@ -53,7 +53,7 @@ inline void verify_that_the_sender_is_in_no_call() {
     Requests nobodys;
     nobodys.receive(&nothing, sizeof nothing, partner(), 31'999);
     EXPECT_TRUE(reports([&] { return MPIX_Match(nobodys.at(0), MPI_STATUS_IGNORE); }, MPIX_ERR_STALLED,
-                        {"its program is in no call of Lanyard's that waits"}));
+                        {"its program is in no blocking call of Lanyard"}));
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }

@@ -35,7 +35,7 @@ check() {
 
 check tag_mismatch 2 "" "recv, peer 1, tag 5|offers a send with tag 6" "opposite orders|deadlock"
 check collective_left_alone 2 "" "MPIX_Queue_wait: |of MPI_Barrier of 2 processes|rank 1: it has enqueued 0 starts" "deadlock"
-check deadlock_of_all 2 "" "a deadlock: rank 1 waits for rank 0 waits for rank 1" "opposite orders"
+check deadlock_of_all 2 "" "a deadlock: rank 1 waits for rank 0, which waits for rank 1" "opposite orders"
 check deadlock_of_all 3 "" "a deadlock: rank|rank 2|rank 1" "opposite orders"
 check deadlock_over_queues 2 "" "a deadlock: rank|queue 2" "opposite orders"
 check endless_kernel 2 "" "runs a kernel|broken_program|that has run for" "deadlock|has not landed|waits for something"
