@@ -32,14 +32,14 @@ bool BlockingCall::overdue() const {
   return deadline.count() > 0 && Clock::now() - begin_ > deadline;
 }
 
-StallAnswer BlockingCall::ask_here() const {
+StallAnswer BlockingCall::describe_here() const {
   return subject_.queue != nullptr ? describe_queue(*subject_.queue) : describe_match(context_, subject_.records);
 }
 
-// Asks, or goes on asking; true once everything is known.
+// Starts or continues an inquiry. Returns true once it has finished and report_ is set.
 bool BlockingCall::inquire() {
   if (inquiry_ == nullptr)
-    inquiry_ = std::make_unique<StallInquiry>(context_, ask_here());
+    inquiry_ = std::make_unique<StallInquiry>(context_, describe_here());
   if (!inquiry_->finished())
     return false;
   report_ = (subject_.extra ? subject_.extra() : "") + inquiry_->text();
@@ -49,9 +49,9 @@ bool BlockingCall::inquire() {
 }
 
 bool BlockingCall::report_ready() {
-  // What was found out a moment ago is still true where this process waits for the same thing; asked again, others
-  // might have given up by now.
-  const bool still_true = inquiry_ == nullptr && asked_early_ && first_asked_ && ask_here().next == first_asked_;
+  // The early report still holds if this process waits for the same event. Do not ask again then:
+  // other processes may have left their calls at their own deadline.
+  const bool still_true = inquiry_ == nullptr && asked_early_ && first_asked_ && describe_here().next == first_asked_;
   return still_true || inquire();
 }
 
