@@ -16,7 +16,7 @@
 namespace lanyard::api {
 
 Status ControlThread::start() {
-  called_ = context_.plane().listen(listener());
+  listens_ = context_.plane().listen(listener());
   Result<std::thread> thread = start_service_thread("lanyard-control", [this] { run(); });
   if (thread.ok())
     thread_ = std::move(thread.value());
@@ -36,7 +36,7 @@ nic::Listener ControlThread::listener() {
   return {[](void* object) {
             auto* self = static_cast<ControlThread*>(object);
             self->context_.plane().notice();
-            if (self->attendants_.load() == 0)
+            if (self->polling_threads_.load() == 0)
               self->wake();
           },
           this};
@@ -47,45 +47,45 @@ void ControlThread::wake() {
     futex_wake(signal_, 1);
 }
 
-// Of what the NIC noticed meanwhile either it has seen that nobody attends any more, or this sees it here.
-void ControlThread::leave() {
-  attendants_.fetch_sub(1);
+// If the listener still saw this thread polling, it did not wake the control thread: do so here.
+void ControlThread::end_polling() {
+  polling_threads_.fetch_sub(1);
   const ContextLock lock(context_);
   if (context_.plane().pending())
     wake();
 }
 
-void ControlThread::speak() {
-  while (!unsaid_.empty()) {
+void ControlThread::print() {
+  while (!unprinted_.empty()) {
     pollfd room{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
     if (poll(&room, 1, 0) <= 0)
       return;
-    // A pipe with any room has room for so much.
-    const ssize_t length = write(STDERR_FILENO, unsaid_.data(), std::min<size_t>(unsaid_.size(), PIPE_BUF));
+    // poll() says that a pipe is writable only if PIPE_BUF bytes fit.
+    const ssize_t length = write(STDERR_FILENO, unprinted_.data(), std::min<size_t>(unprinted_.size(), PIPE_BUF));
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
       return;
-    unsaid_.erase(0, length < 0 ? unsaid_.size() : static_cast<size_t>(length));
+    unprinted_.erase(0, length < 0 ? unprinted_.size() : static_cast<size_t>(length));
   }
 }
 
 void ControlThread::run() {
   while (!stopping_.load()) {
     bool pending = false;
-    // Whoever attends the NIC serves it, unless a kernel runs on that very thread.
+    // The thread that polls the NIC may be running a kernel, so poll it here, too.
     context_.nic().progress();
     {
       const ContextLock lock(context_);
-      if (!called_)
+      if (!listens_)
         context_.plane().notice();
       context_.introductions().look(context_.plane());
       context_.plane().progress();
-      pending = !called_ || context_.plane().pending() || context_.introductions().expects();
+      pending = !listens_ || context_.plane().pending() || context_.introductions().expects();
       watch_kernels(context_);
       for (BlockingCall* call : context_.blocking_calls())
-        unsaid_ += call->watch();
+        unprinted_ += call->watch();
     }
-    speak();
-    const std::chrono::milliseconds sleep = pending ? kLookAgain : kWatch;
+    print();
+    const std::chrono::milliseconds sleep = pending ? kPoll : kWatch;
     if (signal_.load() == 0)
       (void)futex_wait(signal_, 0, sleep);
     signal_.store(0);

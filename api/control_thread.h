@@ -1,5 +1,6 @@
-// ControlThread: takes in what other processes say (matching, questions) while the program is elsewhere, and looks
-// after calls that wait for long. It never calls MPI, so that every thread level of MPI_Init_thread will do.
+// ControlThread: receives the control messages of other processes (matching, stall inquiries) while
+// the program computes, and prints warnings of blocking calls. It never calls MPI, so every thread
+// level of MPI_Init_thread works.
 #ifndef LANYARD_API_CONTROL_THREAD_H_
 #define LANYARD_API_CONTROL_THREAD_H_
 
@@ -24,35 +25,35 @@ class ControlThread {
   ControlThread(const ControlThread&) = delete;
   ControlThread& operator=(const ControlThread&) = delete;
 
-  // Requires the context's control plane. kExhausted: no thread.
+  // Requires the context's control plane. kExhausted: the thread cannot be created.
   Status start();
   // May be repeated.
   void stop() LANYARD_EXCLUDES(context_locked);
-  // Between attend() and leave() the calling thread calls the plane's progress() in a loop, so that no message need
-  // wake this one. Nests and counts.
-  void attend() { attendants_.fetch_add(1); }
-  void leave() LANYARD_EXCLUDES(context_locked);
-  // The thread looks for something to do, soon. Any thread.
+  // Between begin_polling() and end_polling() the calling thread calls the plane's progress() in a
+  // loop, so messages do not wake the control thread. Several threads may do so at once.
+  void begin_polling() { polling_threads_.fetch_add(1); }
+  void end_polling() LANYARD_EXCLUDES(context_locked);
+  // Wakes the control thread. Any thread.
   void wake();
-  // For the NIC, which calls it when a message has arrived. The thread is started first.
+  // The NIC calls it when a message has arrived.
   nic::Listener listener();
 
  private:
-  // How long it sleeps where it must look again by itself, and else. Asleep it takes no part in anything.
-  static constexpr std::chrono::milliseconds kLookAgain{1};
+  // How long it sleeps: if it must poll, and otherwise.
+  static constexpr std::chrono::milliseconds kPoll{1};
   static constexpr std::chrono::milliseconds kWatch{200};
 
   void run();
-  // Writes of what is to be said on stderr as much as there is room for: whoever reads it may be slow, or gone.
-  void speak();
+  // Writes to stderr without blocking: its reader may be slow or gone. Keeps the rest for later.
+  void print();
 
   Context& context_;
   std::thread thread_;
-  std::atomic<uint32_t> signal_{0};  // a futex: 1 where there is something to do
-  std::atomic<uint32_t> attendants_{0};
+  std::atomic<uint32_t> signal_{0};  // a futex; 1: there is something to do
+  std::atomic<uint32_t> polling_threads_{0};
   std::atomic<bool> stopping_{false};
-  bool called_ = false;  // the NIC calls
-  std::string unsaid_;
+  bool listens_ = false;  // the NIC calls the listener
+  std::string unprinted_;
 };
 
 }  // namespace lanyard::api

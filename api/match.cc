@@ -19,21 +19,21 @@ namespace lanyard::api {
 
 namespace {
 
-// A matching call polls for so long after something has happened before it sleeps between polls.
+// A matching call spins this long after the last event. Then it sleeps between polls.
 constexpr std::chrono::microseconds kSpin{200};
 constexpr std::chrono::milliseconds kSleep{1};
-// Between so many requests that it begins to match it takes in what others have answered to those before.
-constexpr size_t kBetweenLooks = 64;
+// A matching call polls the NIC after beginning this many matches.
+constexpr size_t kBetweenPolls = 64;
 
-// Why the record cannot be given to a matching call, or MPI_SUCCESS. `resume`: a blocking call may go on with a match
-// that an earlier one gave up waiting for.
+// Returns an error class if the record cannot be matched, else MPI_SUCCESS. `resume`: accepts a
+// match that an earlier blocking call gave up at its deadline.
 int check_record(Context& context, RequestRecord* record, MPI_Request request, bool resume, std::string* error)
     LANYARD_REQUIRES(context_locked) {
   if (record == nullptr) {
     *error = request == MPI_REQUEST_NULL ? "the request is MPI_REQUEST_NULL"
                                          : "the request is not a persistent point-to-point request (of persistent "
                                            "collectives only those of MPIX_Barrier_init and its like are matched), or "
-                                           "the call that made it did not come by Lanyard";
+                                           "the call that made it bypassed Lanyard: check the order of MPI tools";
     return MPI_ERR_REQUEST;
   }
   if (record->unusable_class != MPI_SUCCESS) {
@@ -45,21 +45,21 @@ int check_record(Context& context, RequestRecord* record, MPI_Request request, b
     return context.errors().class_of(LANYARD_ERROR_NIC);
   }
   if (record->matched() && !(resume && record->gave_up)) {
-    *error = "the request (" + describe(*record) + ") is matched already";
+    *error = "the request (" + describe(*record) + ") is matched already: match each request once";
     return MPI_ERR_REQUEST;
   }
   if (record->in_imatch || (record->matching() && !resume)) {
-    *error = "the request (" + describe(*record) + ") is being matched already";
+    *error = "the request (" + describe(*record) + ") is being matched already: wait for that match";
     return MPI_ERR_REQUEST;
   }
-  // An inactive request counts as complete there, too; but not a collective of MPICH's.
+  // The MPI says that an inactive request is complete; but not for collectives of MPICH.
   int complete = 0;
   if (record->collective == nullptr && PMPI_Request_get_status(request, &complete, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
       !complete) {
-    *error = "the request was started by MPI_Start and has not completed";
+    *error = "the request (" + describe(*record) + ") was started by MPI_Start: complete it before its match";
     return MPI_ERR_REQUEST;
   }
-  // Last: memory that it takes is there for the next call, if this one is refused for another request.
+  // Last, because it allocates. If another request makes the call fail, the next call uses it.
   if (const Status status = give_arithmetic(context, *record); !status.ok()) {
     *error = describe(*record) + ": " + status.message();
     return status.code() == Code::kExhausted ? MPI_ERR_NO_MEM : error_class_for(context, status.code());
@@ -67,7 +67,7 @@ int check_record(Context& context, RequestRecord* record, MPI_Request request, b
   return MPI_SUCCESS;
 }
 
-// Introduces this process to the peers of requests that have a peer, and expects others for those from any source.
+// Sends letters to the peers of the requests, and expects letters for receives from any source.
 void introduce(Context& context, const std::vector<RequestRecord*>& records) LANYARD_REQUIRES(context_locked) {
   core::ControlPlane* plane = context.nic_status().ok() ? &context.plane() : nullptr;
   for (const RequestRecord* record : records) {
@@ -81,7 +81,7 @@ void introduce(Context& context, const std::vector<RequestRecord*>& records) LAN
     context.control_thread().wake();
 }
 
-// The peers would wait for this process.
+// Tells the peers of these requests that this process has no NIC: else they would wait for it.
 void tell_peers_of_no_card(Context& context, int count, const MPI_Request requests[]) LANYARD_REQUIRES(context_locked) {
   std::vector<RequestRecord*> records;
   for (int i = 0; i < count; ++i)
@@ -97,7 +97,7 @@ struct Collected {
   std::string error;
 };
 
-// All are fit, or the call is refused.
+// Checks the requests of a matching call, and returns their records or the first error.
 Collected collect(Context& context, int count, MPI_Request requests[], bool resume) LANYARD_REQUIRES(context_locked) {
   Collected result;
   result.error_class = check_array(count, requests, &result.error);
@@ -110,7 +110,7 @@ Collected collect(Context& context, int count, MPI_Request requests[], bool resu
     result.error_class = check_record(context, record, requests[i], resume, &result.error);
     if (result.error_class == MPI_SUCCESS && record->in_call) {
       result.error_class = MPI_ERR_REQUEST;
-      result.error = "the request stands in the call twice";
+      result.error = "the request (" + describe(*record) + ") is in the array twice";
     }
     if (result.error_class != MPI_SUCCESS) {
       result.error = "request " + std::to_string(i) + ": " + result.error;
@@ -124,21 +124,21 @@ Collected collect(Context& context, int count, MPI_Request requests[], bool resu
   return result;
 }
 
-// Fresh pages cost nothing until they are used.
+// calloc: its pages cost nothing until they are used.
 Result<std::shared_ptr<gpu::Packing>> host_packing(std::shared_ptr<const gpu::Layout> layout, void* memory) {
   auto packing = std::make_shared<gpu::Packing>();
   packing->packed = {static_cast<std::byte*>(std::calloc(layout->bytes(), 1)), std::free};
   if (packing->packed == nullptr)
     return Status(Code::kExhausted, "no memory for the " + std::to_string(layout->bytes()) +
-                                        " bytes that a request with gaps is packed into");
+                                        " B into which a request with gaps in its datatype is packed");
   packing->layout = std::move(layout);
   packing->memory = memory;
   return packing;
 }
 
-// Gives the record's core request the packed memory that is transferred in place of its buffer, where that has gaps and
-// it has none yet. kExhausted: no memory; else as Backend::make_packing(). Requires a core request that is not
-// matching.
+// If the record's buffer has gaps, allocates packed memory once. It is transferred in place of the
+// buffer. kExhausted: no memory; other errors are those of Backend::make_packing(). Requires a core
+// request whose match has not begun.
 Status give_packing(Context& context, RequestRecord& record) LANYARD_REQUIRES(context_locked) {
   core::Transfer& transfer = record.core->transfer;
   if (record.layout == nullptr || transfer.packing != nullptr || transfer.peer == core::kNobody)
@@ -163,14 +163,14 @@ Status give_packing(Context& context, RequestRecord& record) LANYARD_REQUIRES(co
   return {};
 }
 
-// The requests of one name: those that name no set, and those of the two.
+// The requests of one exchange name: those of set 0, of set 1, and of no set.
 using Named = std::array<std::vector<RequestRecord*>, 3>;
 
 Named::value_type& of_set(Named& named, const std::string& set) {
   return set.empty() ? named[2] : named[set == "0" ? 0 : 1];
 }
 
-// Makes one exchange of them, of one set or of two, or notes why not.
+// Makes one exchange of these requests, or notes in them why not. `second`: a second set, or empty.
 void make_exchange(Context& context, const std::string& name, const std::vector<RequestRecord*>& first,
                    const std::vector<RequestRecord*>& second) LANYARD_REQUIRES(context_locked) {
   std::optional<std::string> obstacle = core::obstacle_to_exchanges(context.nic().caps());
@@ -190,8 +190,8 @@ void make_exchange(Context& context, const std::string& name, const std::vector<
       record->exchange_obstacle = obstacle.value_or("");
 }
 
-// Makes exchanges of those requests of a matching call whose matches have not begun, by the names in their hints; or
-// leaves it, and notes why. Requires their core's requests.
+// Makes exchanges by the names in the requests' hints, or notes why not. Skips requests whose match
+// has begun. Requires core requests.
 void make_exchanges(Context& context, const std::vector<RequestRecord*>& records) LANYARD_REQUIRES(context_locked) {
   std::map<std::string, Named> named;
   for (RequestRecord* record : records)
@@ -212,11 +212,12 @@ void make_exchanges(Context& context, const std::vector<RequestRecord*>& records
   }
 }
 
-// Requires fit records. What keeps one from starting becomes its match_error.
+// Begins the matches. If one cannot begin, the error becomes its match_error. Requires records
+// that collect() has accepted.
 void begin(Context& context, const std::vector<RequestRecord*>& whole, const MPI_Request requests[])
     LANYARD_REQUIRES(context_locked) {
   if (whole.empty())
-    return;  // where there is no card, there is no control channel
+    return;  // without a NIC there is no control channel
   for (size_t i = 0; i < whole.size(); ++i)
     context.requests().watch(requests[i]);
   const std::vector<RequestRecord*> records = parts_of(whole);
@@ -228,12 +229,12 @@ void begin(Context& context, const std::vector<RequestRecord*>& whole, const MPI
   const core::ControlPlane::Batch batch(context.plane());
   for (size_t i = 0; i < records.size(); ++i) {
     RequestRecord* record = records[i];
-    if (i % kBetweenLooks == kBetweenLooks - 1) {
+    if (i % kBetweenPolls == kBetweenPolls - 1) {
       context.nic().progress();
       context.plane().progress();
     }
     if (record->matching() || record->matched())
-      continue;  // since an earlier call
+      continue;  // an earlier call began it
     Status status = give_packing(context, *record);
     if (status.ok())
       status = context.matcher().begin(*record->core);
@@ -242,21 +243,22 @@ void begin(Context& context, const std::vector<RequestRecord*>& whole, const MPI
   }
 }
 
-// The calling thread serves the card, and takes in what others say, from construction to destruction.
-class Attendance {
+// From construction to destruction, the calling thread polls the NIC and the control plane.
+class Polling {
  public:
-  explicit Attendance(Context& context) : context_(context) {
-    context_.control_thread().attend();
+  explicit Polling(Context& context) : context_(context) {
+    context_.control_thread().begin_polling();
     context_.nic().attend();
   }
-  ~Attendance() {
+  ~Polling() {
     context_.nic().leave();
-    context_.control_thread().leave();
+    context_.control_thread().end_polling();
   }
-  Attendance(const Attendance&) = delete;
-  Attendance& operator=(const Attendance&) = delete;
+  Polling(const Polling&) = delete;
+  Polling& operator=(const Polling&) = delete;
 
-  // Sleeps until something has happened since then, or for a while, and the card's own thread serves it.
+  // Sleeps for kSleep, or until the NIC's activity() is not `seen` any more. Meanwhile the NIC's
+  // own thread progresses it.
   void sleep_since(uint64_t seen) {
     context_.nic().leave();
     context_.nic().wait_since(seen, kSleep);
@@ -267,10 +269,10 @@ class Attendance {
   Context& context_;
 };
 
-// Waits until no record is matching any more. Returns the text of a stall, or "".
-std::string wait_for(Context& context, Attendance& attendance, const std::vector<RequestRecord*>& records,
+// Waits until the matches of all records have ended. Returns "", or at the deadline a stall report.
+std::string wait_for(Context& context, Polling& polling, const std::vector<RequestRecord*>& records,
                      const char* caller) {
-  size_t over = 0;  // of so many, from the first on, the match is over, which it stays while the call names them
+  size_t ended = 0;  // the matches of the first `ended` records have ended
   const std::vector<RequestRecord*> parts = parts_of(records);
   BlockingCall call(context, {.name = caller, .records = {parts.begin(), parts.end()}});
   BlockingCall::Clock::time_point spin_until = call.begin() + kSpin;
@@ -281,25 +283,25 @@ std::string wait_for(Context& context, Attendance& attendance, const std::vector
       const ContextLock lock(context);
       context.introductions().progress(context.plane());
       context.plane().progress();
-      while (over < records.size() && !records[over]->matching())
-        ++over;
-      if (over == records.size())
+      while (ended < records.size() && !records[ended]->matching())
+        ++ended;
+      if (ended == records.size())
         return "";
       if (call.overdue() && call.report_ready())
         return call.report();
     }
-    // While messages come this thread stays with them.
+    // Spin while messages arrive.
     if (context.nic().activity() != seen) {
       spin_until = BlockingCall::Clock::now() + kSpin;
       continue;
     }
     sched_yield();
     if (BlockingCall::Clock::now() > spin_until)
-      attendance.sleep_since(seen);
+      polling.sleep_since(seen);
   }
 }
 
-// The error of a record whose match is over; MPI_SUCCESS where it is matched. Fills the status.
+// The error class of a match that has ended. MPI_SUCCESS: it is matched, and the status is filled.
 int outcome(Context& context, const RequestRecord& record, MPI_Status* status, std::string* error) {
   if (record.matched()) {
     if (record.collective == nullptr)
@@ -313,26 +315,26 @@ int outcome(Context& context, const RequestRecord& record, MPI_Status* status, s
   return error_class_for(context, why.code());
 }
 
-// Checks the requests of a blocking call, begins to match them, and waits until that is over. Returns the text of a
-// stall, or "".
+// Checks the requests of a blocking call, begins their matches, and waits until these have ended.
+// Returns "", or at the deadline a stall report.
 std::string match_and_wait(Context& context, int count, MPI_Request requests[], const char* caller,
                            Collected& collected) {
-  std::optional<Attendance> attendance;
+  std::optional<Polling> polling;
   if (context.nic_status().ok())
-    attendance.emplace(context);
+    polling.emplace(context);
   {
     const ContextLock lock(context);
     collected = collect(context, count, requests, true);
     if (collected.error_class != MPI_SUCCESS || collected.records.empty())
       return "";
     begin(context, collected.records, requests);
-    // While the call names them nobody else frees or matches them.
+    // Other threads can neither free nor match the requests during the call.
     for (RequestRecord* record : collected.records)
       record->in_imatch = true;
   }
-  std::string stall = wait_for(context, *attendance, collected.records, caller);
+  std::string stall = wait_for(context, *polling, collected.records, caller);
   const ContextLock lock(context);
-  // A call that has given up may be made again, though some of its requests are matched.
+  // After a stall the call may be repeated, even if some of its requests are matched.
   for (RequestRecord* record : collected.records) {
     record->in_imatch = stall.empty();
     record->gave_up = !stall.empty();
@@ -387,8 +389,8 @@ int imatch(const char* name, int count, MPI_Request requests[], MPI_Request* mat
   if (context == nullptr)
     return raise_not_initialised(name);
   if (match_request == nullptr)
-    return raise(name, MPI_COMM_WORLD, MPI_ERR_ARG, "a place for the match request is needed");
-  // Made first: the MPI may invoke an error handler in it, which may call anything.
+    return raise(name, MPI_COMM_WORLD, MPI_ERR_ARG, "match_request is a null pointer");
+  // Before the lock is taken: the MPI may invoke an error handler, which may call Lanyard.
   auto call = std::make_unique<MatchCall>();
   if (const int code = call->open(); code != MPI_SUCCESS)
     return code;
@@ -436,7 +438,7 @@ int Lanyard_Is_matched(MPI_Request request, int* flag) {
   if (context == nullptr)
     return raise_not_initialised("MPIX_Is_matched");
   if (flag == nullptr)
-    return raise("MPIX_Is_matched", MPI_COMM_WORLD, MPI_ERR_ARG, "null pointer");
+    return raise("MPIX_Is_matched", MPI_COMM_WORLD, MPI_ERR_ARG, "flag is a null pointer");
   {
     const ContextLock lock(*context);
     MatchCall::advance_all(*context);

@@ -60,9 +60,9 @@ void MatchCall::free_handle() const {
 }
 
 void MatchCall::advance(Context& context) {
-  while (over_ < records_.size() && !records_[over_]->matching())
-    ++over_;
-  if (over_ < records_.size())
+  while (ended_ < records_.size() && !records_[ended_]->matching())
+    ++ended_;
+  if (ended_ < records_.size())
     return;
   for (RequestRecord* record : records_) {
     record->in_imatch = false;
@@ -72,7 +72,7 @@ void MatchCall::advance(Context& context) {
     outcome_->code = context.errors().code(error_class_for(context, error.code()), error.message());
     outcome_->communicator = record->communicator;
   }
-  const core::Request empty;  // the status of a send: MPI's empty status
+  const core::Request empty;  // a send: gives MPI's empty status
   const bool one = records_.size() == 1 && outcome_->code == MPI_SUCCESS && records_.front()->core != nullptr;
   fill_match_status(one ? *records_.front()->core : empty, &outcome_->status);
   records_.clear();
@@ -113,7 +113,7 @@ int MatchCall::release(void* state) {
   return MPI_SUCCESS;
 }
 
-// MPI_Cancel on a match request is refused before it gets here.
+// Never called: Lanyard's MPI_Cancel refuses match requests.
 int MatchCall::cancel(void*, int) { return MPI_SUCCESS; }
 
 }  // namespace lanyard::api

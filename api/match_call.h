@@ -1,5 +1,5 @@
-// MatchCall: the match request of Lanyard_Imatch{,all}: an MPI generalized request that completes with its requests'
-// matches.
+// MatchCall: the match request of Lanyard_Imatch{,all}. It is an MPI generalized request that
+// completes when all its requests are matched or have failed to match.
 #ifndef LANYARD_API_MATCH_CALL_H_
 #define LANYARD_API_MATCH_CALL_H_
 
@@ -14,7 +14,8 @@
 
 namespace lanyard::api {
 
-// Fills a status as a completed receive would, or an empty one for sends. `status` may be MPI_STATUS_IGNORE.
+// Fills the status like that of a completed receive; for a send, with an empty status. `status` may
+// be MPI_STATUS_IGNORE.
 void fill_match_status(const core::Request& request, MPI_Status* status);
 
 class MatchCall {
@@ -24,32 +25,32 @@ class MatchCall {
   MatchCall(const MatchCall&) = delete;
   MatchCall& operator=(const MatchCall&) = delete;
 
-  // What came of it. Outlives the call until whoever completes the MPI request has read it: an MPI may replace an error
-  // code that it gets from a generalized request by one of its own, so the code goes round it.
+  // The result. Shared, so that the function that completes the MPI request can read the code: an
+  // MPI may replace the error code of a generalized request by its own.
   struct Outcome {
     MPI_Status status{};
     int code = MPI_SUCCESS;
     CommunicatorRef communicator;        // of the first request whose match failed
-    std::atomic<bool> complete{false};   // the MPI request is,
-    std::atomic<bool> collected{false};  // and the MPI has done with it
+    std::atomic<bool> complete{false};   // the MPI request is complete
+    std::atomic<bool> collected{false};  // the MPI has freed the MPI request
   };
 
-  // Creates the MPI request. The MPI's error code where it cannot be.
+  // Creates the MPI request. Returns the MPI's error code.
   int open() LANYARD_EXCLUDES(context_locked);
-  // Frees the MPI request again, which nobody has seen.
+  // Frees the MPI request. Call it only if the program has not got the handle.
   void discard() LANYARD_EXCLUDES(context_locked);
-  // The records whose matches it stands for.
+  // Sets the records that are being matched.
   void take(std::vector<RequestRecord*> records) LANYARD_REQUIRES(context_locked);
   MPI_Request handle() const { return handle_; }
-  // The user has freed the match request: nobody will complete it.
+  // The program has freed the match request: the MPI request is freed once it is complete.
   void detach();
 
-  // Completes what can be completed of all calls that are out.
+  // Progresses matching, and completes every match request whose matches have ended.
   static void advance_all(Context& context) LANYARD_REQUIRES(context_locked);
-  // The call whose match request this is, which the user has not completed yet; null if it is none.
+  // The call with this match request, or null. Null too once the program has completed or freed it.
   static MatchCall* find(Context& context, MPI_Request request) LANYARD_REQUIRES(context_locked);
   const std::shared_ptr<Outcome>& outcome() const { return outcome_; }
-  // What it stands for and has not been completed yet.
+  // The records that are being matched; empty once the match request is complete.
   const std::vector<RequestRecord*>& records() const { return records_; }
 
  private:
@@ -60,7 +61,7 @@ class MatchCall {
   static int cancel(void* state, int complete);
 
   std::vector<RequestRecord*> records_;
-  size_t over_ = 0;  // of so many, from the first on, the match is over, which it stays while the call is out
+  size_t ended_ = 0;  // the matches of the first `ended_` records have ended
   MPI_Request handle_ = MPI_REQUEST_NULL;
   bool taken_ = false;
   bool detached_ = false;
