@@ -46,7 +46,7 @@ Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings, DeviceMemor
   return Status(
       nic.status().code(),
       nic.status().message() +
-          (may_simulate ? "; without Slingshot there is a simulated one, by FI_PROVIDER_PATH: see lanyard(7)" : ""));
+          (may_simulate ? "; without Slingshot, set FI_PROVIDER_PATH to use the simulated NIC: see lanyard(7)" : ""));
 }
 
 }  // namespace

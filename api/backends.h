@@ -1,4 +1,4 @@
-// The composition root: the only place that names drivers.
+// The composition root: the only file of the API that names drivers.
 #ifndef LANYARD_API_BACKENDS_H_
 #define LANYARD_API_BACKENDS_H_
 
@@ -10,15 +10,15 @@
 
 namespace lanyard::api {
 
-// The GPUs of this machine, as the build and the settings have them. kUnsupported: none; the message says why.
+// Opens the GPUs of this machine that the build and the settings allow. kUnsupported: there are
+// none; the message says why.
 Result<std::unique_ptr<gpu::Backend>> open_gpus(const Settings& settings);
 
-// The memory of the GPUs as the NIC sees it, with the fault that the settings ask for: null for that of the GPUs
-// itself.
+// Wraps the GPUs' memory with the fault that the settings ask for, for tests. Null: no fault.
 Result<std::unique_ptr<DeviceMemory>> faulty_memory(const Settings& settings, DeviceMemory& memory);
 
-// The NIC that the settings ask for, without peers yet. `memory` (may be null) outlives it. kUnsupported,
-// or whatever kept the device from opening.
+// Opens the NIC that the settings ask for, without peers. `memory` may be null, and outlives it.
+// kUnsupported, or the error of the device that cannot be opened.
 Result<std::unique_ptr<nic::Nic>> open_nic(const Settings& settings, DeviceMemory* memory);
 
 }  // namespace lanyard::api

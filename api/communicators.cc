@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kWorldId = 1;
 constexpr uint64_t kSelfId = 2;
 
-// Two numbers to one, well mixed (the finalizer of splitmix64).
+// A hash of two numbers (the finalizer of splitmix64).
 uint64_t mix(uint64_t a, uint64_t b) {
   uint64_t x = a * 0x9e3779b97f4a7c15u + b;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -88,7 +88,7 @@ void Communicators::add_group(MPI_Comm parent, MPI_Group group, int tag, MPI_Com
   std::iota(ranks.begin(), ranks.end(), 0);
   std::vector<int> translated(ranks.size());
   PMPI_Group_translate_ranks(group, size, ranks.data(), world_, translated.data());
-  // Apart from the numbers of the children that next_child counts: those are small.
+  // The top bit keeps these numbers apart from the small ones of next_child().
   uint64_t id = mix(name->id, uint64_t{1} << 63 | static_cast<uint32_t>(tag));
   for (const int rank : translated)
     id = mix(id, static_cast<uint32_t>(rank));
@@ -124,7 +124,7 @@ Communicators::Leaving Communicators::leave(MPI_Comm communicator) {
   return leaving;
 }
 
-// By now another thread may have a new communicator with this handle.
+// Another thread may already have a new communicator with the same handle.
 void Communicators::left(MPI_Comm communicator, Leaving leaving, bool freed) {
   if (!freed) {
     if (leaving.place)
@@ -153,7 +153,7 @@ CommunicatorName& Communicators::of_request(MPI_Comm communicator) {
 
 uint64_t Communicators::next_collective(MPI_Comm communicator) {
   CommunicatorName& name = of_request(communicator);
-  // Apart from the numbers of children and groups.
+  // Bit 62 keeps these numbers apart from those of children and groups.
   return name.id == 0 ? 0 : mix(name.id, uint64_t{1} << 62 | ++name.collectives);
 }
 
@@ -164,7 +164,8 @@ Result<uint32_t> Communicators::world_rank(CommunicatorName& name, int member) {
   if (known == name.world_ranks.end()) {
     const int rank = translate(*name.ref, member);
     if (rank == MPI_UNDEFINED)
-      return Status(Code::kUnsupported, "Lanyard does not know a process outside of MPI_COMM_WORLD");
+      return Status(Code::kUnsupported,
+                    "the peer is not in MPI_COMM_WORLD: Lanyard matches only requests between its processes");
     known = name.world_ranks.emplace(member, static_cast<uint32_t>(rank)).first;
   }
   return known->second;

@@ -1,13 +1,17 @@
-// Communicators: a name for each communicator that all its members know without talking.
+// Communicators: gives each communicator a name that all its members compute without communication.
 //
-// Matching must keep communicators apart, but is local to two processes, and MPI shows no context id. So every
-// constructor is followed through the profiling interface: it is collective over a parent, all members see the
-// parent's children in the same order, and a child's name is made of its parent's name, its place among the children,
-// and its first member. Constructors that fail do not count: they fail in the process that gave the bad argument,
-// before it talks to anybody, and the others wait for the call that follows. Intra-communicators that descend from
-// MPI_COMM_WORLD or MPI_COMM_SELF have names. Others have none and are refused where matching would need one:
-// inter-communicators and what is merged from them, whose two groups have no parent in common; those of other worlds
-// (MPI_Comm_spawn, MPI_Comm_accept, ...); and those of MPI_Comm_create_from_group, which have no parent.
+// Matching needs the name to keep communicators apart: it involves two processes only, and MPI does
+// not show its context ids. Lanyard intercepts every constructor of communicators. A constructor is
+// collective over a parent, and all members see the parent's children in the same order. A child's
+// name is computed from its parent's name, its number among the children, and its first member.
+// A constructor that fails is not counted: it fails before it communicates, in the process that
+// passed the bad argument, and the other processes wait for the next call.
+//
+// Intra-communicators that descend from MPI_COMM_WORLD or MPI_COMM_SELF have names. Others have
+// none, and requests on them are not matched:
+// - inter-communicators, and communicators merged from them: their groups have no common parent
+// - communicators with other worlds (MPI_Comm_spawn, MPI_Comm_accept, ...)
+// - those of MPI_Comm_create_from_group, which have no parent
 #ifndef LANYARD_API_COMMUNICATORS_H_
 #define LANYARD_API_COMMUNICATORS_H_
 
@@ -24,14 +28,14 @@
 
 namespace lanyard::api {
 
-// A communicator for those who outlive it and may have to call its error handler: MPI_COMM_WORLD once it has been
-// freed.
+// A reference to a communicator, to call its error handler. Once the communicator is freed, it
+// refers to MPI_COMM_WORLD.
 class CommunicatorRef {
  public:
-  CommunicatorRef() = default;  // of MPI_COMM_WORLD
+  CommunicatorRef() = default;  // MPI_COMM_WORLD
   explicit CommunicatorRef(MPI_Comm communicator) : handle_(std::make_shared<MPI_Comm>(communicator)) {}
   operator MPI_Comm() const LANYARD_REQUIRES(context_locked) { return handle_ == nullptr ? MPI_COMM_WORLD : *handle_; }
-  // For this one and all its copies.
+  // Makes this reference and all its copies refer to MPI_COMM_WORLD.
   void freed() LANYARD_REQUIRES(context_locked) { *handle_ = MPI_COMM_WORLD; }
   friend bool same(const CommunicatorRef& a, const CommunicatorRef& b) { return a.handle_ == b.handle_; }
 
@@ -39,15 +43,15 @@ class CommunicatorRef {
   std::shared_ptr<MPI_Comm> handle_;
 };
 
-// What is known of one communicator.
+// Lanyard's record of one communicator.
 struct CommunicatorName {
-  uint64_t id = 0;  // 0: none
-  uint64_t children = 0;
-  uint64_t collectives = 0;  // persistent ones
-  int rank = 0;              // this process's in it, and its size, once `ref` is there
-  int size = 0;
-  std::optional<CommunicatorRef> ref;   // made for its first request
-  std::map<int, uint32_t> world_ranks;  // of the members that were asked for
+  uint64_t id = 0;                      // the name; 0: it has none
+  uint64_t children = 0;                // how many were made
+  uint64_t collectives = 0;             // how many persistent collectives were made
+  int rank = 0;                         // of this process in it; valid if `ref` is set
+  int size = 0;                         // likewise
+  std::optional<CommunicatorRef> ref;   // set for the first request
+  std::map<int, uint32_t> world_ranks;  // a cache: member to rank in MPI_COMM_WORLD
 };
 
 class Communicators {
@@ -58,29 +62,30 @@ class Communicators {
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
-  // A constructor that is collective over `parent` has succeeded: counts the child, unless the parent has no name. Its
-  // own name, which inter-communicators do not get, is made once somebody asks: most never have a persistent request,
-  // and the child of MPI_Comm_idup is not to be touched before a request has completed.
+  // Call it after a constructor that is collective over `parent`. Counts the child, unless the
+  // parent has no name. The child's name is computed at first use: most communicators never have a
+  // persistent request, and the child of MPI_Comm_idup cannot be used before it is complete.
   void add_child(MPI_Comm parent, MPI_Comm child);
-  // The same for MPI_Comm_create_group, which only the group's members call.
+  // The same for MPI_Comm_create_group, which is collective over the group only.
   void add_group(MPI_Comm parent, MPI_Group group, int tag, MPI_Comm child);
 
-  // What has to be kept while MPI_Comm_free runs, without the lock: how others refer to the communicator, and its place
-  // where it has no name yet.
+  // State of a communicator while MPI_Comm_free runs without the lock.
   struct Leaving {
     std::optional<CommunicatorRef> ref;
-    std::optional<uint64_t> place;
+    std::optional<uint64_t> place;  // if it has no name yet
   };
-  // Before the communicator is freed, and afterwards, with whether it was.
+  // Call leave() before MPI_Comm_free, and left() after it. `freed`: whether it has succeeded.
   Leaving leave(MPI_Comm communicator);
   void left(MPI_Comm communicator, Leaving leaving, bool freed) LANYARD_REQUIRES(context_locked);
 
-  // What is known of a request's communicator: its `id` is 0 where matching cannot use it. Valid until it is freed.
+  // The record of a request's communicator, valid until the communicator is freed. Its `id` is 0 if
+  // requests on it cannot be matched.
   CommunicatorName& of_request(MPI_Comm communicator);
-  // A name for the messages of a persistent collective that has been made on it, as if they had a communicator of their
-  // own: the same on all processes. 0 where it has none itself.
+  // Returns a new name for the messages of a persistent collective on this communicator, as if they
+  // had their own. All processes get the same name. 0: the communicator has no name.
   uint64_t next_collective(MPI_Comm communicator);
-  // A member's rank in MPI_COMM_WORLD; kUnsupported where it is not there. Requires 0 <= member < the size.
+  // A member's rank in MPI_COMM_WORLD. kUnsupported: it is not a member of that. Requires
+  // 0 <= member < name.size.
   Result<uint32_t> world_rank(CommunicatorName& name, int member) LANYARD_REQUIRES(context_locked);
 
  private:
@@ -88,15 +93,17 @@ class Communicators {
   CommunicatorName* set(MPI_Comm communicator, uint64_t id);
   uint64_t next_child(MPI_Comm parent);
   void name_child(uint64_t place, MPI_Comm child);
-  // Of a member of a group; MPI_UNDEFINED.
+  // A member's rank in MPI_COMM_WORLD, or MPI_UNDEFINED.
   int translate(MPI_Comm communicator, int member) const;
 
   int keyval_ = MPI_KEYVAL_INVALID;
   MPI_Group world_ = MPI_GROUP_NULL;
-  CommunicatorName self_;  // of MPI_COMM_SELF, whose attributes MPI deletes before everything ends
-  std::unordered_map<MPI_Comm, uint64_t> unnamed_;  // the places of children among their siblings
-  std::map<uint64_t, uint64_t> groups_;  // how often MPI_Comm_create_group made a child of this parent, tag and group
-  std::unordered_map<MPI_Comm, CommunicatorRef> refs_;  // by handle, for leave() to find without asking the MPI
+  CommunicatorName self_;  // MPI_COMM_SELF's: no attribute, as MPI deletes its attributes too early
+  // Hashes of the parent's name and the child's number, for children that have no name yet.
+  std::unordered_map<MPI_Comm, uint64_t> unnamed_;
+  // How many children MPI_Comm_create_group has made, by a hash of parent, tag and group.
+  std::map<uint64_t, uint64_t> groups_;
+  std::unordered_map<MPI_Comm, CommunicatorRef> refs_;  // for leave(), without a call of the MPI
 };
 
 }  // namespace lanyard::api

@@ -9,11 +9,12 @@ namespace lanyard::api {
 
 namespace {
 
+// The letters' tag is MPI_TAG_UB less this number, which programs are unlikely to use.
 constexpr int kBelowUpperBound = 0x4c59;
 
 }  // namespace
 
-// Each step is a bijection: no single word differs unseen.
+// Each step is a bijection, so a change of any one word changes the sum.
 uint64_t Introductions::Letter::sum() const {
   static_assert(sizeof(Letter) % sizeof(uint64_t) == 0 && std::has_unique_object_representations_v<Letter>);
   uint64_t words[sizeof(Letter) / sizeof(uint64_t)];
@@ -97,7 +98,7 @@ void Introductions::progress(core::ControlPlane& plane) {
     if (!post->read)
       read(post->letter, plane);
     const uint64_t from = post->letter.from;
-    again += from < written_.size() && !written_[from];  // another's letter is expected in this place
+    again += from < written_.size() && !written_[from];  // not from an expected peer: expect another
     return true;
   });
   while (again-- > 0)
@@ -105,7 +106,7 @@ void Introductions::progress(core::ControlPlane& plane) {
   look(plane);
 }
 
-// MPI may be writing to the memory of a letter: it counts once its checksum is right.
+// MPI may still be writing the letter. It has arrived once its checksum is right.
 void Introductions::look(core::ControlPlane& plane) {
   for (const std::unique_ptr<Post>& post : expected_) {
     if (post->read)
@@ -126,7 +127,7 @@ void Introductions::read(const Letter& letter, core::ControlPlane& plane) {
   heard_ += letter.kind != Letter::Kind::kEnds;
   switch (letter.kind) {
     case Letter::Kind::kHello: plane.meet(from, letter.introduction); return;
-    case Letter::Kind::kNoCard: plane.give_up(from, "has no network card: its own match says why"); return;
+    case Letter::Kind::kNoCard: plane.give_up(from, "cannot use its NIC: its own matching call says why"); return;
     case Letter::Kind::kEnds: plane.give_up(from, nic::kHasEnded); return;
   }
 }

@@ -1,13 +1,13 @@
-// Introductions: how the processes of a job get to know each other, without anything collective. Other
-// processes of the job need not use Lanyard.
+// Introductions: processes of a job send each other the addresses of their NICs. Nothing is
+// collective, and other processes of the job need not use Lanyard.
 //
-// The first match with a peer sends it a letter, by MPI: the address of this process's network card. A
-// process that has got a letter answers by the card, so that no MPI call of either program is needed any
-// more. Both sides of a match send one, as neither knows which comes first; a receive from any source
-// only waits for letters. A process that ends before it was answered says so by a second letter.
+// The first match with a peer sends it a letter over MPI with the address of this process's NIC.
+// The peer answers over the NIC. From then on, neither program needs to make MPI calls. Both sides
+// of a match send a letter, because neither knows which is first. A receive from any source sends
+// none and only expects letters. A process that ends before the answer sends a second letter.
 //
-// Letters travel on MPI_COMM_WORLD with a tag near MPI_TAG_UB. A receive of the program's there with
-// MPI_ANY_TAG would take them.
+// Letters are messages on MPI_COMM_WORLD with a tag near MPI_TAG_UB. A receive of the program there
+// with MPI_ANY_TAG would receive them.
 #ifndef LANYARD_API_INTRODUCTIONS_H_
 #define LANYARD_API_INTRODUCTIONS_H_
 
@@ -25,41 +25,41 @@ namespace lanyard::api {
 
 class Introductions {
  public:
-  // MPI is initialised.
+  // Requires that MPI is initialised. `ranks`: the size of MPI_COMM_WORLD.
   Introductions(uint32_t rank, uint32_t ranks);
-  // Letters that MPI has not sent stay in memory.
+  // Leaks letters that MPI has not sent yet.
   ~Introductions();
   Introductions(const Introductions&) = delete;
   Introductions& operator=(const Introductions&) = delete;
 
-  // The functions below but look() make MPI calls that do not block; the thread is in a call of the
-  // program's. `plane`: null where this process has no network card.
+  // All functions below except look() make non-blocking MPI calls: use them only in calls of the
+  // program. `plane` is null if this process has no NIC.
 
   // Sends a letter to the peer, once, and expects one from it.
   void introduce_to(uint32_t peer, const core::ControlPlane* plane) LANYARD_REQUIRES(context_locked);
-  // Expects a letter from anybody who has not sent one.
+  // Expects one more letter, unless every other process has sent one or is already expected to.
   void expect() LANYARD_REQUIRES(context_locked);
-  // Expects one more letter, where none is expected: a peer that ends may send a second one.
+  // Expects a letter if none is expected: a peer that ends may send a second one.
   void listen() LANYARD_REQUIRES(context_locked);
-  // Lets MPI make progress with letters, and reads those that have come.
+  // Progresses the letters in MPI, and reads those that have arrived.
   void progress(core::ControlPlane& plane) LANYARD_REQUIRES(context_locked);
-  // Reads the letters that have come. No MPI call: any thread.
+  // Reads the letters that have arrived. Makes no MPI call. Any thread.
   void look(core::ControlPlane& plane) LANYARD_REQUIRES(context_locked);
   // Whether a letter is expected.
   bool expects() const LANYARD_REQUIRES(context_locked) { return !expected_.empty(); }
   // Tells the peers that have not answered that this process ends.
   void take_leave(const core::ControlPlane& plane) LANYARD_REQUIRES(context_locked);
-  // Expects nothing any more.
+  // Cancels the receives of expected letters.
   void stop() LANYARD_REQUIRES(context_locked);
 
  private:
-  // Plain data.
+  // Sent as bytes.
   struct Letter {
     enum class Kind : uint64_t { kHello = 1, kNoCard, kEnds };
     Kind kind{};
-    uint64_t from = 0;  // rank
+    uint64_t from = 0;  // rank of the sender
     core::Introduction introduction;
-    uint64_t checksum = 0;  // of all before; never 0
+    uint64_t checksum = 0;  // of the members above; never 0
     uint64_t sum() const;
   };
   struct Post {
@@ -74,9 +74,9 @@ class Introductions {
 
   const uint32_t rank_;
   int tag_ = 0;
-  size_t heard_ = 0;                         // processes that have sent a letter
-  std::vector<bool> written_;                // by rank: a letter was sent to it
-  std::vector<std::unique_ptr<Post>> sent_;  // until MPI has taken them
+  size_t heard_ = 0;                         // how many processes have sent a first letter
+  std::vector<bool> written_;                // by rank: this process has sent it a letter
+  std::vector<std::unique_ptr<Post>> sent_;  // until MPI has sent them
   std::vector<std::unique_ptr<Post>> expected_;
 };
 
