@@ -1,6 +1,6 @@
-// Programs that are wrong, each in its own way, and never come to their end: what Lanyard says of them is the test
-// (broken_programs_test.sh); and one that is right, to be put where it cannot run. Rank 0 prints the first error that
-// it is told of; then the job is over.
+// Wrong programs that hang, and a correct one ("none") to run where it may not work.
+// broken_programs_test.sh checks Lanyard's reports. Rank 0 prints the first error that Lanyard
+// reports to it, and ends the job.
 //
 //   broken_program CASE
 #include <mpi.h>
@@ -21,14 +21,14 @@ MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
 MPIX_Queue queue = MPIX_QUEUE_NULL;
 long long value[4] = {};
 
-// The job is over once this rank has been told; others wait for that.
-void say(int code) {
+// Prints an error. On rank 0, ends the job; the other ranks continue.
+void check(int code) {
   if (code == MPI_SUCCESS)
     return;
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(code, text, &length);
-  std::printf("rank %d was told: %s\n", rank, text);
+  std::printf("rank %d got an error: %s\n", rank, text);
   std::fflush(nullptr);
   if (rank == 0)
     _Exit(0);
@@ -48,13 +48,13 @@ MPI_Request send(int peer, int tag, long long* from = &value[1], int count = 1) 
   MPI_Send_init(from, count, MPI_LONG_LONG, peer, tag, MPI_COMM_WORLD, &request);
   return request;
 }
-void match(MPI_Request* request) { say(MPIX_Match(request, MPI_STATUS_IGNORE)); }
+void match(MPI_Request* request) { check(MPIX_Match(request, MPI_STATUS_IGNORE)); }
 void run(MPI_Request* request, MPIX_Queue on = queue) {
-  say(MPIX_Enqueue_start(on, request));
-  say(MPIX_Enqueue_wait(on, request));
+  check(MPIX_Enqueue_start(on, request));
+  check(MPIX_Enqueue_wait(on, request));
 }
-void wait_for(MPIX_Queue which = queue) { say(MPIX_Queue_wait(which)); }
-// One side of a pair of ranks 0 and 1, matched.
+void wait_for(MPIX_Queue which = queue) { check(MPIX_Queue_wait(which)); }
+// A matched request: rank 0 receives from rank 1.
 MPI_Request half() {
   MPI_Request mine = rank == 0 ? receive(1, 7) : send(0, 7);
   if (rank < 2)
@@ -64,7 +64,7 @@ MPI_Request half() {
 
 void tag_mismatch() {
   MPI_Request mine = rank == 0 ? receive(1, 5) : send(0, 6);
-  say(MPIX_Matchall(1, &mine, MPI_STATUSES_IGNORE));
+  check(MPIX_Matchall(1, &mine, MPI_STATUSES_IGNORE));
 }
 void collective_left_alone() {
   MPI_Request mine = MPI_REQUEST_NULL;
@@ -75,15 +75,16 @@ void collective_left_alone() {
     wait_for();
   }
 }
-// Each waits for what the next one sends behind its own wait.
+// Each rank waits for a message that the next rank sends only after its own wait.
 void deadlock_of_all() {
   MPI_Request both[] = {receive((rank + size - 1) % size, 1), send((rank + 1) % size, 1)};
-  say(MPIX_Matchall(2, both, MPI_STATUSES_IGNORE));
+  check(MPIX_Matchall(2, both, MPI_STATUSES_IGNORE));
   run(&both[0]);
   run(&both[1]);
   wait_for();
 }
-// Two queues of rank 0, each waiting for a message that rank 1 sends behind what the other queue is to send.
+// Each rank has two queues. Each queue waits for a message that the peer's other queue sends only
+// after its own wait.
 void deadlock_over_queues() {
   MPIX_Host_stream other_stream = MPIX_HOST_STREAM_NULL;
   MPIX_Queue other = MPIX_QUEUE_NULL;
@@ -91,7 +92,7 @@ void deadlock_over_queues() {
   MPIX_Queue_init(&other, MPIX_QUEUE_HOST, &other_stream);
   MPI_Request four[] = {receive(1 - rank, 1, &value[0]), send(1 - rank, 1), receive(1 - rank, 2, &value[2]),
                         send(1 - rank, 2)};
-  say(MPIX_Matchall(4, four, MPI_STATUSES_IGNORE));
+  check(MPIX_Matchall(4, four, MPI_STATUSES_IGNORE));
   run(&four[0]);
   run(&four[3]);
   run(&four[2], other);
@@ -114,13 +115,13 @@ void endless_kernel_of_peer() {
   wait_for();
 }
 void unmapped_buffer() {
-  constexpr int kCount = 1 << 17;  // longer than what travels with its packet
+  constexpr int kCount = 1 << 17;  // too long for one packet
   constexpr size_t kBytes = kCount * sizeof(long long);
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   auto* words = static_cast<long long*>(memory);
   MPI_Request mine = rank == 0 ? send(1, 7, words, kCount) : receive(0, 7, words, kCount);
   match(&mine);
-  if (rank == 0)  // as good as unmapped, but nothing else is mapped there meanwhile
+  if (rank == 0)  // like munmap(), but nothing else can be mapped there
     mmap(memory, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   run(&mine);
   if (rank == 0)
@@ -169,11 +170,11 @@ int main(int argc, char** argv) {
     if (argc < 2 || std::strcmp(each.name, argv[1]) != 0)
       continue;
     MPIX_Host_stream_create(&stream);
-    say(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream));
+    check(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream));
     each.run();
   }
-  pass_seconds(15);  // for who is still to be told
-  std::printf("rank %d was not told anything\n", rank);
+  pass_seconds(15);  // for the other ranks' reports
+  std::printf("rank %d got no error\n", rank);
   std::fflush(nullptr);
   _Exit(1);
 }

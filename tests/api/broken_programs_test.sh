@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Broken programs that never end: what is said of each must name the cause, and no false one, on both wires of the
-# simulated card; and a right one where it cannot run. Other mistakes: api_misuse*, api_stall_test.cc,
-# lost_rank_test.sh.
+# Broken programs that hang: Lanyard's report of each must name the cause, and no false one, on
+# both wires of the simulated NIC. Also a correct program where a wire cannot work. For other
+# mistakes see api_misuse*, api_stall_test.cc and lost_rank_test.sh.
 #
 #   broken_programs_test.sh MPIRUN PROGRAM
 set -uo pipefail
@@ -9,7 +9,7 @@ mpirun=$1 program=$2
 failed=0 passed=0
 
 mpi=openmpi wires="shm tcp" under=
-# check CASE RANKS "SETTING=VALUE ..." "WORDS|WORDS..." "FALSE WORDS|..."
+# check CASE RANKS "SETTING=VALUE ..." "WORDS|WORDS..." "FORBIDDEN WORDS|..."
 check() {
   local name=$1 ranks=$2 settings=$3 wanted=$4 unwanted=${5:-} wire output word ok
   for wire in $wires; do
@@ -17,11 +17,11 @@ check() {
       LANYARD_DEADLINE_S=2 LANYARD_WARN_S=0 $settings timeout 40 "$mpirun" --mpi "$mpi" -n "$ranks" $under "$program" "$name" 2>&1)
     ok=true
     while IFS= read -r -d '|' word; do
-      [[ $output == *"$word"* ]] || { ok=false; echo "$name, $wire: '$word' is not said"; }
+      [[ $output == *"$word"* ]] || { ok=false; echo "$name, $wire: the report lacks '$word'"; }
     done <<<"$wanted|"
     if [[ -n $unwanted ]]; then
       while IFS= read -r -d '|' word; do
-        [[ $output != *"$word"* ]] || { ok=false; echo "$name, $wire: '$word' is said"; }
+        [[ $output != *"$word"* ]] || { ok=false; echo "$name, $wire: the report wrongly has '$word'"; }
       done <<<"$unwanted|"
     fi
     if $ok; then
@@ -43,7 +43,8 @@ check endless_kernel_of_peer 2 "" "rank 1: start 1 of its request (send, peer 0,
 check unmapped_buffer 2 "" "not mapped any more" "deadlock|could not be reached"
 check finalize_early 2 "" "MPI_Finalize drops what was enqueued|it has enqueued 0 starts" "deadlock"
 
-# A right program where one of the wires cannot be, nor an MPI's own shared memory: `under` puts each rank there.
+# A correct program where shared memory between ranks does not work, neither for a wire nor for the
+# MPI. `under` is the command that starts each rank there.
 export OMPI_MCA_btl=self,tcp MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self
 other=$program
 for mpi in openmpi mpich; do
@@ -56,7 +57,7 @@ for mpi in openmpi mpich; do
     fi
     [[ $under == unshare* ]] && words="is in another container (user namespace)" || words="(ulimit -f)"
     wires=shm check none 2 "" "MPIX_Queue_init: |$words|LANYARD_SIM_WIRE=tcp" "has ended|all is well"
-    wires=tcp check none 2 "" "all is well" "was told"
+    wires=tcp check none 2 "" "all is well" "got an error"
   done
 done
 

@@ -1,11 +1,12 @@
-// A program of a job of several: ranks 0 and 1 are this one, which uses Lanyard, and rank 2 is plain_program.c.
+// One of two programs of a job. Ranks 0 and 1 run this one, which uses Lanyard. Rank 2 runs
+// plain_program.c, which does not.
 //
 //   coupled_program none      matches nothing
-//   coupled_program own       rank 0 sends to rank 1 on the communicator of this program
+//   coupled_program own       rank 0 sends to rank 1 on this program's communicator
 //   coupled_program imatch    the same; rank 1's match completes while it waits in MPI_Barrier
-//   coupled_program any       the same, rank 1 receives from any source
-//   coupled_program stranger  rank 0 matches a send to rank 2, which is no process of Lanyard's
-//   coupled_program received  the same with a receive
+//   coupled_program any       the same as imatch; rank 1 receives from any source
+//   coupled_program stranger  rank 0 matches a send to rank 2
+//   coupled_program received  rank 0 matches a receive from rank 2
 #include <lanyard/lanyard.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -50,7 +51,7 @@ static void exchange(MPI_Comm own, int rank, int source, int early) {
   check(MPIX_Queue_free(&queue), "MPIX_Queue_free");
   check(MPIX_Host_stream_free(&stream), "MPIX_Host_stream_free");
   if (rank == 1 && got != sent) {
-    printf("got %d\n", got);
+    printf("rank 1 received %d, not %d\n", got, sent);
     ++failures;
   }
 }
@@ -66,7 +67,7 @@ static void match_stranger(int receive) {
   const int code = MPIX_Match(&request, MPI_STATUS_IGNORE);
   MPI_Error_string(code, text, &length);
   if (code == MPI_SUCCESS || strstr(text, "rank 2") == NULL || strstr(text, "not linked with Lanyard") == NULL) {
-    printf("matched with a stranger: %s\n", text);
+    printf("the match with rank 2 does not report that it is not linked with Lanyard: %s\n", text);
     ++failures;
   }
   check(MPI_Request_free(&request), "MPI_Request_free");

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A job of several programs, one of which is not linked with Lanyard (tests/api/coupled_program.c says what each does).
+# Jobs of two programs, one of which is not linked with Lanyard. tests/api/coupled_program.c lists
+# the cases.
 #
 #   several_programs_test.sh MPIRUN MPI COUPLED PLAIN WIRE...
 set -uo pipefail
@@ -12,11 +13,11 @@ for wire in "${@:5}"; do
     status=$?
     [[ $what == stranger || $what == received ]] || [[ $output != *deadline* ]] || status=deadline
     if [[ $status != 0 || $(grep -c 'sum 3' <<<"$output") -ne 3 ]]; then
-      echo "$what over $wire ended with $status:"
+      echo "case $what, wire $wire: status $status, or not all ranks printed 'sum 3':"
       sed 's/^/    /' <<<"$output"
       failed=$((failed + 1))
     fi
   done
 done
-echo "$failed failed"
+echo "$failed cases failed"
 [[ $failed -eq 0 ]]

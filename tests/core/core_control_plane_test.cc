@@ -1,4 +1,4 @@
-// ControlPlane: what the processes of a job tell each other besides data, between simulated cards.
+// ControlPlane: matching messages, other messages and introductions between two simulated NICs.
 #include "transport/core/control_plane.h"
 
 #include <gtest/gtest.h>
@@ -47,9 +47,9 @@ class Planes : public ::testing::Test {
       ranks_[rank]->plane = std::make_unique<ControlPlane>(ranks_[rank]->endpoint, std::move(channels[rank]));
     }
   }
-  void TearDown() override { settle(); }
-  // Until no message, credit or acknowledgement is in flight: they name the channels' memory.
-  void settle() {
+  void TearDown() override { drain(); }
+  // Waits until no message, credit or acknowledgement is in flight: they use the channels' memory.
+  void drain() {
     constexpr int kHops = 4;
     for (int hop = 0; hop < kHops; ++hop)
       for (uint32_t rank = 0; rank < kRanks; ++rank)
@@ -76,7 +76,7 @@ class Planes : public ::testing::Test {
       drive(rank);
   }
   uint64_t arrivals(uint32_t rank) { return fabric_.nic(rank).read(arrivals_[rank]).value().success; }
-  // Until it holds, with the calls of `drive` between.
+  // Calls `drive` until `done` is true. Returns false after kBound.
   template <typename Done, typename Drive>
   [[nodiscard]] bool until(Done done, Drive drive) {
     const auto end = std::chrono::steady_clock::now() + kBound;
@@ -104,12 +104,12 @@ class Planes : public ::testing::Test {
   uint8_t memory_[kRanks][64] = {};
   LocalFabric fabric_{kRanks};
   std::vector<std::unique_ptr<Rank>> ranks_;
-  std::vector<nic::CounterId> arrivals_;  // what each rank's channel counts
+  std::vector<nic::CounterId> arrivals_;  // by rank: counts the writes and sums for its channel
   std::vector<std::string> got_;
 };
 
-// Nobody calls for what had come by then: who begins to listen looks once by itself.
-TEST_F(Planes, WhatArrivedBeforeSomebodyListenedIsNoticed) {
+// The listener is not called for messages that arrived before listen(). listen() notices them.
+TEST_F(Planes, ListenNoticesEarlierMessages) {
   keep_what_arrives(1);
   tell(0, 1, "first");
   ASSERT_TRUE(until([&] { return got_.size() == 1 && plane(0).has_taken_all(1); }, [&] { drive_all(); }));
@@ -127,8 +127,8 @@ TEST_F(Planes, WhatArrivedBeforeSomebodyListenedIsNoticed) {
   plane(1).stop_listening();
 }
 
-// Matching and other messages come by one channel, each to whom it is for, in order.
-TEST_F(Planes, CardsGoToTheMatcherAndMessagesToWhoAsked) {
+// Both kinds of message use one channel, and each kind arrives in order.
+TEST_F(Planes, MatchCardsGoToTheMatcherAndMessagesToTheListener) {
   keep_what_arrives(1);
   core::Request& send = *endpoint(0).new_request(transfer(0, core::Direction::kSend));
   core::Request& receive = *endpoint(1).new_request(transfer(1, core::Direction::kReceive));
@@ -142,8 +142,8 @@ TEST_F(Planes, CardsGoToTheMatcherAndMessagesToWhoAsked) {
   EXPECT_EQ(send.matched_bytes, sizeof memory_[0]);
 }
 
-// Cards of a batch stand in line until it ends, and go in few messages, in their order.
-TEST_F(Planes, CardsOfABatchGoTogether) {
+// Match cards of a batch wait until it ends. Then few messages carry them, in order.
+TEST_F(Planes, MatchCardsOfABatchGoTogether) {
   constexpr size_t kPairs = 100;
   std::vector<core::Request*> sends, receives;
   const uint64_t before = arrivals(1);
@@ -155,7 +155,7 @@ TEST_F(Planes, CardsOfABatchGoTogether) {
     }
     EXPECT_FALSE(plane(0).has_taken_all(1));
     drive(1);
-    EXPECT_EQ(arrivals(1), before) << "they wait";
+    EXPECT_EQ(arrivals(1), before) << "a match card was sent before the batch ended";
   }
   for (size_t i = 0; i < kPairs; ++i) {
     receives.push_back(endpoint(1).new_request(transfer(1, core::Direction::kReceive)));
@@ -166,16 +166,16 @@ TEST_F(Planes, CardsOfABatchGoTogether) {
     ASSERT_TRUE(sends[i]->matched() && receives[i]->matched()) << i;
     EXPECT_EQ(sends[i]->matched_number, receives[i]->number);
   }
-  EXPECT_LT(arrivals(1) - before, kPairs) << "each alone comes as a write and a sum";
+  EXPECT_LT(arrivals(1) - before, kPairs) << "a card that is sent alone takes a write and a sum";
 }
 
-// A peer that has ended is named to who waits for a match with it and to who tells it something.
+// A match with a peer that has ended fails with its name. Messages to the peer are dropped.
 TEST_F(Planes, AnEndedPeerFailsItsMatches) {
   core::Request& before = *endpoint(0).new_request(transfer(0, core::Direction::kReceive));
   ASSERT_TRUE(works(plane(0).matcher().begin(before)));
-  tell(0, 1, "a contact, without which nobody would look whether it lives");
+  tell(0, 1, "only a peer with messages is checked for its end");
   ASSERT_TRUE(until([&] { return plane(0).has_taken_all(1); }, [&] { drive_all(); }));
-  settle();
+  drain();
   ranks_[1].reset();
   fabric_.end(1);
   const auto serve = [&] { drive(0); };
@@ -183,12 +183,13 @@ TEST_F(Planes, AnEndedPeerFailsItsMatches) {
   EXPECT_NE(before.match_error.message().find("rank 1"), std::string::npos) << before.match_error.message();
   EXPECT_TRUE(plane(0).lost(1));
   EXPECT_NE(plane(0).why_lost(1).find("rank 1"), std::string::npos) << plane(0).why_lost(1);
-  tell(0, 1, "to nobody");
+  tell(0, 1, "dropped");
   ASSERT_TRUE(until([&] { return plane(0).has_taken_all(1); }, serve));
 }
 
 // ---- Introductions
 
+// Two processes that do not know each other's address.
 class Strangers : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -245,7 +246,7 @@ TEST_F(Strangers, OneIntroductionMakesBothKnown) {
   EXPECT_FALSE(planes_[0]->lost(1));
 }
 
-TEST_F(Strangers, WhoseAddressIsRefusedAreLostWithTheReason) {
+TEST_F(Strangers, APeerWithABadAddressIsLostAndTheReasonIsReported) {
   core::Introduction nonsense = planes_[0]->introduction();
   nonsense.address[0] ^= std::byte{0xff};
   planes_[1]->meet(0, nonsense);
@@ -254,7 +255,7 @@ TEST_F(Strangers, WhoseAddressIsRefusedAreLostWithTheReason) {
   EXPECT_NE(planes_[1]->why_lost(0).find("rank 0 cannot be reached: "), std::string::npos) << planes_[1]->why_lost(0);
 }
 
-TEST_F(Strangers, NobodyLeavesBeforeThePeersThatItKnows) {
+TEST_F(Strangers, LeaveWaitsForTheKnownPeers) {
   planes_[1]->meet(0, planes_[0]->introduction());
   ASSERT_TRUE(until([&] { return planes_[0]->knows(1); }));
   for (int i = 0; i < 100; ++i) {
@@ -271,8 +272,8 @@ TEST_F(Strangers, NobodyLeavesBeforeThePeersThatItKnows) {
   EXPECT_FALSE(planes_[0]->left_without_leave(1));
 }
 
-// Its introduction has come, and its process was gone before it heard of this one.
-TEST_F(Strangers, APeerThatHasNeverSentAnythingKeepsNobody) {
+// The peer's introduction has arrived, but its process ended before it knew this one.
+TEST_F(Strangers, LeaveDoesNotWaitForALostPeerThatNeverSentAnything) {
   planes_[1]->meet(0, planes_[0]->introduction());
   planes_[0].reset();
   endpoints_[0].reset();
