@@ -132,7 +132,7 @@ bool Context::leave_peers() {
   BlockingCall call(*this, {.name = "MPI_Finalize", .extra = missing});
   {
     const ContextLock lock(*this);
-    introductions_->progress(*plane_);
+    introductions_->drain(*plane_);
     introductions_->take_leave(*plane_);
   }
   std::optional<BlockingCall::Clock::time_point> lost_since;
@@ -144,13 +144,10 @@ bool Context::leave_peers() {
     bool hopeless = false;
     {
       const ContextLock lock(*this);
-      introductions_->listen();
-      introductions_->progress(*plane_);
+      introductions_->drain(*plane_);
       plane_->progress();
-      if (plane_->leave()) {
-        introductions_->stop();
+      if (plane_->leave())
         return true;
-      }
       const auto now = BlockingCall::Clock::now();
       if (!lost_since && is_any_lost())
         lost_since = now;

@@ -79,7 +79,7 @@ void ControlThread::run() {
         context_.plane().notice();
       context_.introductions().look(context_.plane());
       context_.plane().progress();
-      pending = !listens_ || context_.plane().pending() || context_.introductions().expects();
+      pending = !listens_ || context_.plane().pending() || context_.introductions().awaits(context_.plane());
       watch_kernels(context_);
       for (BlockingCall* call : context_.blocking_calls())
         unprinted_ += call->watch();

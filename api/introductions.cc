@@ -36,6 +36,7 @@ Introductions::Introductions(uint32_t rank, uint32_t ranks) : rank_(rank), writt
 }
 
 Introductions::~Introductions() {
+  stop();
   for (std::unique_ptr<Post>& post : sent_) {
     int done = 0;
     if (PMPI_Test(&post->request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0)
@@ -62,16 +63,17 @@ void Introductions::introduce_to(uint32_t peer, const core::ControlPlane* plane)
   if (plane == nullptr)
     return send(peer, Letter::Kind::kNoCard, {});
   send(peer, Letter::Kind::kHello, plane->introduction());
+  unanswered_.push_back(peer);
   expect();
+}
+
+void Introductions::expect_all() {
+  for (size_t i = 0; i < written_.size(); ++i)
+    expect();
 }
 
 void Introductions::expect() {
   if (expected_.size() + heard_ + 1 < written_.size())
-    receive();
-}
-
-void Introductions::listen() {
-  if (expected_.empty() && written_.size() > 1)
     receive();
 }
 
@@ -83,27 +85,42 @@ void Introductions::receive() {
     expected_.push_back(std::move(post));
 }
 
+bool Introductions::awaits(core::ControlPlane& plane) {
+  std::erase_if(unanswered_, [&](uint32_t peer) { return plane.knows(peer) || plane.lost(peer); });
+  return !unanswered_.empty() || (!expected_.empty() && !plane.matcher().posted().empty());
+}
+
 void Introductions::progress(core::ControlPlane& plane) {
-  if (expected_.empty() && sent_.empty())
-    return;
+  if (!sent_.empty() || awaits(plane))
+    drain(plane);
+}
+
+void Introductions::drain(core::ControlPlane& plane) {
+  // One test makes MPI progress for all letters.
   const auto is_done = [](const std::unique_ptr<Post>& post) {
     int done = 0;
-    return PMPI_Test(&post->request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0;
+    return PMPI_Test(&post->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
   };
   std::erase_if(sent_, is_done);
+  if (expected_.empty() && written_.size() > 1)
+    receive();
+  if (expected_.empty())
+    return;
+  const Post* first = expected_.front().get();
+  const bool is_first_done = is_done(expected_.front());
+  look(plane);
   size_t again = 0;
-  std::erase_if(expected_, [&](const std::unique_ptr<Post>& post) LANYARD_REQUIRES(context_locked) {
-    if (!is_done(post))
-      return false;
-    if (!post->read)
-      read(post->letter, plane);
-    const uint64_t from = post->letter.from;
-    again += from < written_.size() && !written_[from];  // not from an expected peer: expect another
-    return true;
+  std::erase_if(expected_, [&](const std::unique_ptr<Post>& post) {
+    const bool is_over = post.get() == first ? is_first_done : post->read && is_done(post);
+    // An unexpected or a second letter took the place of an expected one.
+    const Letter& letter = post->letter;
+    const bool is_extra =
+        letter.kind == Letter::Kind::kEnds || letter.from >= written_.size() || !written_[letter.from];
+    again += is_over && post->read && is_extra;
+    return is_over;
   });
   while (again-- > 0)
     expect();
-  look(plane);
 }
 
 // MPI may still be writing the letter. It has arrived once its checksum is right.
@@ -121,21 +138,25 @@ void Introductions::look(core::ControlPlane& plane) {
 }
 
 void Introductions::read(const Letter& letter, core::ControlPlane& plane) {
-  if (letter.from >= written_.size() || letter.from == rank_)
+  if (letter.from >= written_.size() || letter.from == rank_ || letter.kind > Letter::Kind::kEnds)
     return;
   const auto from = static_cast<uint32_t>(letter.from);
   heard_ += letter.kind != Letter::Kind::kEnds;
   switch (letter.kind) {
     case Letter::Kind::kHello: plane.meet(from, letter.introduction); return;
     case Letter::Kind::kNoCard: plane.give_up(from, "cannot use its NIC: its own matching call says why"); return;
-    case Letter::Kind::kEnds: plane.give_up(from, nic::kHasEnded); return;
+    case Letter::Kind::kEnds: plane.part_from(from, nic::kHasEnded); return;
   }
 }
 
-void Introductions::take_leave(const core::ControlPlane& plane) {
-  for (uint32_t peer = 0; peer < written_.size(); ++peer)
-    if (written_[peer] && peer != rank_ && !plane.knows(peer) && !plane.lost(peer))
-      send(peer, Letter::Kind::kEnds, {});
+void Introductions::take_leave(core::ControlPlane& plane) {
+  for (uint32_t peer = 0; peer < written_.size(); ++peer) {
+    const bool hears_by_nic = plane.knows(peer) && !plane.lost(peer);
+    if (peer == rank_ || hears_by_nic || plane.has_left(peer) || (!written_[peer] && !plane.knows(peer)))
+      continue;
+    send(peer, Letter::Kind::kEnds, {});
+    plane.part_from(peer, "has been told that this process ends");
+  }
 }
 
 void Introductions::stop() {

@@ -6,8 +6,8 @@
 // of a match send a letter, because neither knows which is first. A receive from any source sends
 // none and only expects letters. A process that ends before the answer sends a second letter.
 //
-// Letters are messages on MPI_COMM_WORLD with a tag near MPI_TAG_UB. A receive of the program there
-// with MPI_ANY_TAG would receive them.
+// Letters are messages on MPI_COMM_WORLD with a tag near MPI_TAG_UB. A receive or a probe of the
+// program there with MPI_ANY_TAG would take them.
 #ifndef LANYARD_API_INTRODUCTIONS_H_
 #define LANYARD_API_INTRODUCTIONS_H_
 
@@ -27,7 +27,7 @@ class Introductions {
  public:
   // Requires that MPI is initialised. `ranks`: the size of MPI_COMM_WORLD.
   Introductions(uint32_t rank, uint32_t ranks);
-  // Leaks letters that MPI has not sent yet.
+  // Calls stop(). Leaks letters that MPI has not sent yet.
   ~Introductions();
   Introductions(const Introductions&) = delete;
   Introductions& operator=(const Introductions&) = delete;
@@ -37,20 +37,22 @@ class Introductions {
 
   // Sends a letter to the peer, once, and expects one from it.
   void introduce_to(uint32_t peer, const core::ControlPlane* plane) LANYARD_REQUIRES(context_locked);
-  // Expects one more letter, unless every other process has sent one or is already expected to.
-  void expect() LANYARD_REQUIRES(context_locked);
-  // Expects a letter if none is expected: a peer that ends may send a second one.
-  void listen() LANYARD_REQUIRES(context_locked);
-  // Progresses the letters in MPI, and reads those that have arrived.
+  // Expects a letter from every process that has not sent one: any of them may be the source that a
+  // receive waits for, and a letter of each may arrive while the program makes no call of Lanyard's.
+  void expect_all() LANYARD_REQUIRES(context_locked);
+  // If a letter is awaited: progresses letters in MPI, and reads those that have arrived.
   void progress(core::ControlPlane& plane) LANYARD_REQUIRES(context_locked);
   // Reads the letters that have arrived. Makes no MPI call. Any thread.
   void look(core::ControlPlane& plane) LANYARD_REQUIRES(context_locked);
-  // Whether a letter is expected.
-  bool expects() const LANYARD_REQUIRES(context_locked) { return !expected_.empty(); }
-  // Tells the peers that have not answered that this process ends.
-  void take_leave(const core::ControlPlane& plane) LANYARD_REQUIRES(context_locked);
-  // Cancels the receives of expected letters.
-  void stop() LANYARD_REQUIRES(context_locked);
+  // Whether a match of this process may wait for a letter.
+  bool awaits(core::ControlPlane& plane) LANYARD_REQUIRES(context_locked);
+  // For MPI_Finalize. Tells the peers that this process cannot tell over the NIC that it ends, and
+  // gives them up.
+  void take_leave(core::ControlPlane& plane) LANYARD_REQUIRES(context_locked);
+  // For MPI_Finalize: as progress(), whether a letter is awaited or not.
+  void drain(core::ControlPlane& plane) LANYARD_REQUIRES(context_locked);
+  // Cancels the receives of expected letters. Requires that no other thread uses this object.
+  void stop();
 
  private:
   // Sent as bytes.
@@ -69,6 +71,7 @@ class Introductions {
   };
 
   void send(uint32_t peer, Letter::Kind kind, const core::Introduction& introduction);
+  void expect();
   void receive();
   void read(const Letter& letter, core::ControlPlane& plane) LANYARD_REQUIRES(context_locked);
 
@@ -76,6 +79,7 @@ class Introductions {
   int tag_ = 0;
   size_t heard_ = 0;                         // how many processes have sent a first letter
   std::vector<bool> written_;                // by rank: this process has sent it a letter
+  std::vector<uint32_t> unanswered_;         // ranks that it has sent one, and may not know yet
   std::vector<std::unique_ptr<Post>> sent_;  // until MPI has sent them
   std::vector<std::unique_ptr<Post>> expected_;
 };

@@ -72,20 +72,18 @@ void introduce(Context& context, const std::vector<RequestRecord*>& records) LAN
   core::ControlPlane* plane = context.nic_status().ok() ? &context.plane() : nullptr;
   for (const RequestRecord* record : records) {
     const core::Transfer& transfer = record->transfer;
-    if (transfer.peer == core::kAnySource)
-      context.introductions().expect();
-    else if (transfer.peer != core::kNobody)
+    if (transfer.peer != core::kAnySource && transfer.peer != core::kNobody)
       context.introductions().introduce_to(transfer.peer_nic, plane);
+    else if (transfer.peer == core::kAnySource && plane != nullptr)
+      context.introductions().expect_all();
   }
-  if (plane != nullptr && context.introductions().expects())
-    context.control_thread().wake();
 }
 
 // Tells the peers of these requests that this process has no NIC: else they would wait for it.
 void tell_peers_of_no_card(Context& context, int count, const MPI_Request requests[]) LANYARD_REQUIRES(context_locked) {
   std::vector<RequestRecord*> records;
   for (int i = 0; i < count; ++i)
-    if (RequestRecord* record = context.requests().find(requests[i]))
+    if (RequestRecord* record = context.requests().find(requests[i]); record && record->unusable_class == MPI_SUCCESS)
       records.push_back(record);
   introduce(context, parts_of(records));
 }
@@ -241,6 +239,8 @@ void begin(Context& context, const std::vector<RequestRecord*>& whole, const MPI
     if (!status.ok())
       record->core->match_error = status;
   }
+  if (context.introductions().awaits(context.plane()))
+    context.control_thread().wake();
 }
 
 // From construction to destruction, the calling thread polls the NIC and the control plane.

@@ -18,6 +18,7 @@ struct Header {
   uint32_t is_done_here = 0;
   uint64_t has_completed = 0;
   StallHop next;
+  core::Introduction introduction{};  // of the next one: the asker may not know it
 };
 
 std::string name(uint32_t rank) { return "rank " + std::to_string(rank); }
@@ -145,8 +146,8 @@ void StallInquiry::ask(const StallHop& hop) {
     return take(hop.rank, answer_question(context_, hop.rank, hop.question));
   if (!context_.plane().knows(hop.rank)) {
     lines_.push_back(name(hop.rank) +
-                     " is not known to this process yet: it has matched no request with this process, or its program "
-                     "is not linked with Lanyard; check both");
+                     " is not known to this process: it has not come to a match with this process yet, its match has "
+                     "failed there, or its program is not linked with Lanyard");
     return;
   }
   waiting_ = hop;
@@ -178,12 +179,14 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
     StallAnswer answer = answer_question(context, from, question);
     if (answer.text.size() > kLongestText)
       answer.text.resize(kLongestText);
-    const Header reply{.kind = Header::Kind::kAnswer,
-                       .id = header.id,
-                       .has_next = answer.next ? 1u : 0u,
-                       .is_done_here = answer.is_done_here ? 1u : 0u,
-                       .has_completed = answer.has_completed ? 1u : 0u,
-                       .next = answer.next.value_or(StallHop())};
+    Header reply{.kind = Header::Kind::kAnswer,
+                 .id = header.id,
+                 .has_next = answer.next ? 1u : 0u,
+                 .is_done_here = answer.is_done_here ? 1u : 0u,
+                 .has_completed = answer.has_completed ? 1u : 0u,
+                 .next = answer.next.value_or(StallHop())};
+    if (answer.next)
+      reply.introduction = context.plane().introduction_of(answer.next->rank).value_or(core::Introduction());
     send(context, from, reply, std::as_bytes(std::span(answer.text)));
     return;
   }
@@ -197,8 +200,11 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
                      .next = {},
                      .is_done_here = header.is_done_here != 0,
                      .has_completed = header.has_completed != 0};
-  if (header.has_next != 0 && header.next.rank < context.size())
+  if (header.has_next != 0 && header.next.rank < context.size()) {
     answer.next = header.next;
+    if (header.introduction.address_bytes > 0)
+      context.plane().meet(header.next.rank, header.introduction);
+  }
   (*asker)->take(from, answer);
 }
 

@@ -94,6 +94,10 @@ ControlChannel::~ControlChannel() {
     (void)nic_.close_counter(arrivals_);
 }
 
+bool ControlChannel::has_sent_all() const {
+  return std::ranges::none_of(sending_, [this](uint32_t peer) { return knows(peer) && !lost(peer); });
+}
+
 bool ControlChannel::close() {
   closed_ = true;
   const auto deregister = [this](nic::RegionId& region) {

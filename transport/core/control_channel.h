@@ -93,6 +93,9 @@ class ControlChannel {
   uint32_t ranks() const { return ranks_; }
   // Whether the peer has taken everything that was sent to it, or never will.
   bool has_taken_all(uint32_t peer) const;
+  // Whether nothing waits to be sent to a peer that can be reached.
+  bool has_sent_all() const;
+  bool closed() const { return closed_; }
   // Deregisters its memory. False while an operation under way names some of it: to be called again. No
   // message is sent or taken in from the first call on.
   bool close();

@@ -29,6 +29,7 @@ ControlPlane::ControlPlane(Endpoint& endpoint, std::unique_ptr<ControlChannel> c
       channel_(std::move(channel)),
       matcher_(endpoint, *this),
       card_bytes_(channel_->ranks()),
+      introductions_(channel_->ranks()),
       lost_(channel_->ranks()),
       heard_(channel_->ranks()),
       left_(channel_->ranks()),
@@ -50,11 +51,13 @@ Status ControlPlane::learn(uint32_t peer, const Introduction& introduction) {
   LANYARD_RETURN_IF_ERROR(
       endpoint_.nic().add_peer(peer, {.bytes = {introduction.address, introduction.address + bytes}}));
   channel_->introduce(peer, introduction.control);
+  introductions_[peer] = introduction;
+  send_cards_to(peer);
   return {};
 }
 
 void ControlPlane::meet(uint32_t peer, const Introduction& introduction) {
-  if (knows(peer) || lost(peer))
+  if (knows(peer) || lost(peer) || channel_->closed())
     return;
   if (const Status status = learn(peer, introduction); !status.ok())
     return give_up(peer, "cannot be reached: " + status.message());
@@ -74,7 +77,7 @@ bool ControlPlane::leave() {
     const bool done = left_[peer] ? channel_->has_taken_all(peer) : lost(peer) && !heard_[peer];
     all = all && done;
   }
-  return all && channel_->close();
+  return all && (channel_->closed() || channel_->has_sent_all()) && channel_->close();
 }
 
 bool ControlPlane::listen(nic::Listener wake) {
@@ -118,6 +121,10 @@ void ControlPlane::look_for_lost_peers() {
 Status ControlPlane::send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer* lane) {
   if (channel_->lost(nic))
     return {Code::kFailed, channel_->why_lost(nic)};
+  if (card.kind == MatchCard::Kind::kWithdraw && !knows(nic)) {
+    drop_offer(nic, card.send);
+    return {};
+  }
   std::vector<std::byte>& cards = card_bytes_[nic];
   if (cards.empty())
     card_ranks_.push_back(nic);
@@ -139,7 +146,24 @@ void ControlPlane::send_cards() {
     send_cards_to(rank);
 }
 
+// Of the cards that wait for an introduction: the peer has not seen it.
+void ControlPlane::drop_offer(uint32_t rank, uint64_t send) {
+  std::vector<std::byte>& cards = card_bytes_[rank];
+  for (size_t at = 0; at < cards.size();) {
+    MatchCard card;
+    std::memcpy(&card, cards.data() + at, sizeof card);
+    const size_t bytes = sizeof card + (card.lane != 0 ? sizeof(gpu::LaneOffer) : 0);
+    const auto first = cards.begin() + static_cast<ptrdiff_t>(at);
+    if (card.send == send && card.kind == MatchCard::Kind::kOffer)
+      cards.erase(first, first + static_cast<ptrdiff_t>(bytes));
+    else
+      at += bytes;
+  }
+}
+
 void ControlPlane::send_cards_to(uint32_t rank) {
+  if (!knows(rank))
+    return;
   // Keeps no memory: in a large job there are many to whom cards go now and then.
   const std::vector<std::byte> cards = std::exchange(card_bytes_[rank], {});
   if (!cards.empty())
@@ -209,7 +233,7 @@ void ControlPlane::dispatch(const ControlChannel::Message& message) {
       return;
     case Topic::kIntroduction: {
       Introduction introduction;
-      if (body.size() != sizeof introduction || knows(message.from))
+      if (body.size() != sizeof introduction || knows(message.from) || lost(message.from))
         return;
       std::memcpy(&introduction, body.data(), sizeof introduction);
       if (const Status status = learn(message.from, introduction); !status.ok())

@@ -40,8 +40,16 @@ class ControlPlane final : private Courier {
   // this process's introduction by the card. A peer whose address is refused is lost from then on.
   void meet(uint32_t peer, const Introduction& introduction);
   bool knows(uint32_t peer) const { return channel_->knows(peer); }
+  // The introduction of a peer, if it is known.
+  const std::optional<Introduction>& introduction_of(uint32_t peer) const { return introductions_[peer]; }
   // The peer cannot be reached, and will not be: "has no network card".
   void give_up(uint32_t peer, std::string why) { channel_->fail(peer, std::move(why)); }
+  // The same. Neither side waits for the other in leave().
+  void part_from(uint32_t peer, std::string why) {
+    left_[peer] = true;
+    give_up(peer, std::move(why));
+  }
+  bool has_left(uint32_t peer) const { return left_[peer]; }
   // Takes leave of all peers that are known: false until each has done so too, or is lost without ever
   // having sent anything, and no operation is under way. To be called again and again, with progress()
   // between. From the first call on the program sends nothing.
@@ -90,8 +98,11 @@ class ControlPlane final : private Courier {
     return channel_->noticed() || channel_->pending() || matcher_.owes() > 0 || endpoint_.has_questions() ||
            endpoint_.has_unannounced_failures();
   }
-  // Whether everything that this peer was told has reached it, or never will.
-  bool has_taken_all(uint32_t rank) const { return card_bytes_[rank].empty() && channel_->has_taken_all(rank); }
+  // Whether everything that this peer was told has reached it, or never will. A peer that is not known was told
+  // nothing.
+  bool has_taken_all(uint32_t rank) const {
+    return !knows(rank) || (card_bytes_[rank].empty() && channel_->has_taken_all(rank));
+  }
 
  private:
   enum class Topic : uint64_t { kMatching, kOther, kIntroduction, kLeave };
@@ -102,6 +113,7 @@ class ControlPlane final : private Courier {
   std::optional<std::string> why_unreachable(uint32_t nic) const override;
   void send_cards();
   void send_cards_to(uint32_t rank);
+  void drop_offer(uint32_t rank, uint64_t send);
   bool take_card(uint32_t from, std::span<const std::byte>& body);
   void dispatch(const ControlChannel::Message& message);
   void look_for_lost_peers();
@@ -115,13 +127,14 @@ class ControlPlane final : private Courier {
   std::deque<gpu::LaneOffer> lanes_;                // of those that have one, in their order
   gpu::LaneOffer lane_;                             // of the last
   uint32_t batches_ = 0;                            // that live
-  std::vector<std::vector<std::byte>> card_bytes_;  // by rank: cards that wait to be sent
+  std::vector<std::vector<std::byte>> card_bytes_;  // by rank: cards that wait to be sent, or for an introduction
   std::vector<uint32_t> card_ranks_;                // that may have some
-  std::vector<bool> lost_;                          // peers that the matcher knows of
-  std::vector<bool> heard_;                         // peers that have sent something,
-  std::vector<bool> left_;                          // have taken leave,
-  std::vector<bool> told_;                          // or were told of this process's
-  uint64_t lost_seen_ = 0;                          // of the NIC's
+  std::vector<std::optional<Introduction>> introductions_;  // by rank
+  std::vector<bool> lost_;                                  // peers that the matcher knows of
+  std::vector<bool> heard_;                                 // peers that have sent something,
+  std::vector<bool> left_;                                  // have taken leave,
+  std::vector<bool> told_;                                  // or were told of this process's
+  uint64_t lost_seen_ = 0;                                  // of the NIC's
   bool listens_ = false;
 };
 
