@@ -33,14 +33,14 @@ uint64_t saturating_add(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX 
 Status CheckedNic::set_peers(std::span<const Address> peers, uint32_t self) {
   Lock lock(lock_);
   if (!peers_.empty())
-    return {Code::kInvalidState, "the peers are set already"};
+    return {Code::kInvalidState, "set_peers() was called before"};
   if (self >= peers.size())
-    return invalid("self is none of the peers");
+    return invalid("self must be less than the number of peers");
   for (const Address& peer : peers)
     if (peer.bytes.size() > Address::kMaxBytes)
-      return invalid("an address has at most 128 bytes");
+      return invalid("a peer's address is longer than 128 bytes");
   if (peers[self].bytes != inner().address().bytes)
-    return invalid("self names another NIC");
+    return invalid("the address at index self is not this NIC's");
   LANYARD_RETURN_IF_ERROR(inner().set_peers(peers, self));
   for (const Address& peer : peers)
     peers_.push_back(!peer.bytes.empty());
@@ -52,7 +52,7 @@ Status CheckedNic::add_peer(uint32_t peer, const Address& address) {
   if (peer >= peers_.size())
     return invalid("no such peer");
   if (peers_[peer])
-    return {Code::kInvalidState, "the peer is known already"};
+    return {Code::kInvalidState, "the peer's address is known already"};
   if (address.bytes.empty() || address.bytes.size() > Address::kMaxBytes)
     return invalid("an address has 1 to 128 bytes");
   LANYARD_RETURN_IF_ERROR(inner().add_peer(peer, address));
@@ -98,7 +98,7 @@ Result<CounterValue> CheckedNic::read(CounterId counter) {
   return sample(counter);
 }
 
-// Reads an open counter and judges what it reads.
+// Reads an open counter and checks the value.
 CounterValue CheckedNic::sample(CounterId counter) {
   const Result<CounterValue> read = inner().read(counter);
   LANYARD_CHECK(read.ok(), "driver: an open counter cannot be read");
@@ -114,14 +114,14 @@ CounterValue CheckedNic::sample(CounterId counter) {
   return value;
 }
 
-// Adds by `call` what may be `most`, at most.
+// Makes `call`, which adds `value`, at most `most`.
 template <typename Call>
 Status CheckedNic::grow(CounterId counter, uint64_t value, uint64_t most, Call call) {
   Lock lock(lock_);
   if (!is_open(counter))
     return no_counter();
   if (value > most)
-    return invalid("a counter holds 48 bits of success and 7 of failure");
+    return invalid("a counter holds 48 bits of success and 7 bits of failure");
   Status status = call();
   if (status.ok())
     at(counter).added = saturating_add(at(counter).added, value);
@@ -176,9 +176,9 @@ Result<Doorbell> CheckedNic::doorbell(CounterId counter, DoorbellKind kind) {
 Result<RegionId> CheckedNic::register_region(void* base, uint64_t bytes, CounterId remote_write) {
   Lock lock(lock_);
   if (base == nullptr && bytes > 0)
-    return invalid("a region of some bytes needs an address");
+    return invalid("a region that is not empty needs an address");
   if (reinterpret_cast<uintptr_t>(base) + bytes < bytes)
-    return invalid("a region ends where memory does");
+    return invalid("the region exceeds the address space");
   if (remote_write.valid() && !is_open(remote_write))
     return no_counter();
   Result<RegionId> made = inner().register_region(base, bytes, remote_write);
@@ -205,7 +205,7 @@ Result<RegionId> CheckedNic::register_region(void* base, uint64_t bytes, Counter
   return made;
 }
 
-// It may wait for a peer that copies there: not under the lock, which every other call takes.
+// It may wait for a peer that copies into the region, so not under the lock of all other calls.
 Status CheckedNic::deregister_region(RegionId region) {
   decltype(regions_)::node_type known;
   {
@@ -237,7 +237,7 @@ Result<RemoteKey> CheckedNic::key(RegionId region) const {
 
 // ---- Operations
 
-// What is open here, for DescriptorCheck.
+// Tells DescriptorCheck what is open here.
 struct CheckedNic::Open {
   bool has_counter(CounterId counter) const { return nic.is_open(counter); }
   bool has_peer(uint32_t peer) const { return peer < nic.peers_.size() && nic.peers_[peer]; }
@@ -268,7 +268,7 @@ Status CheckedNic::check_deferrable(const Op& op) const {
   return {};
 }
 
-// What an accepted operation may do to counters, sooner or later.
+// Records what an accepted operation may do to counters, now or later.
 void CheckedNic::account(const Op& op) {
   if (op.completion.valid())
     at(op.completion).added = saturating_add(at(op.completion).added, 1);
@@ -287,11 +287,11 @@ void CheckedNic::sample_named(const Op& op) {
     sample(op.counter);
 }
 
-// A batch of valid ones, by `post`.
+// Posts a batch of valid operations by `post`.
 template <typename Post>
 Status CheckedNic::post_batch(size_t entries, Post post) {
   if (entries > caps().deferred_depth)
-    return {Code::kExhausted, "a batch needs more entries than there are"};
+    return {Code::kExhausted, "the batch has more operations than the NIC has entries"};
   const uint32_t free_before = sample_free_entries();
   Status status = post();
   const uint32_t free_after = sample_free_entries();
@@ -332,7 +332,7 @@ const Op* CheckedNic::find(PreparedId id) const {
   return known == prepared_.end() ? nullptr : &known->second;
 }
 
-// Counts, by delta, that a prepared operation names its counters and regions.
+// Adds `delta` to the number of prepared operations that name each of op's counters and regions.
 void CheckedNic::name(const Op& op, int delta) {
   const auto count = static_cast<uint32_t>(delta);
   if (op.completion.valid())

@@ -1,19 +1,26 @@
-// CheckedNic: holds both sides of nic.h to the contract, for debug builds and tests.
+// CheckedNic: checks that the caller and the driver keep the contract of nic.h. For debug
+// builds and tests.
 //
-// To the caller it returns the Status that nic.h documents, also where a driver need not notice: closed ids, bad
-// descriptors (descriptor.h), kinds that caps() does not list. Such a call does not reach the driver.
+// The caller gets the Status that nic.h documents, even where a driver need not notice the error:
+// closed ids, bad descriptors (descriptor.h), kinds that caps() does not list. Such a call does not
+// reach the driver.
 //
-// Of the driver it checks, by LANYARD_CHECK:
-//  - counters stay within 48 and 7 bits, fall only where a reset or a kCounterSet allows it, and count no more than was
-//    added, which is known while neither a doorbell nor a region leads to the counter;
-//  - no more entries are free than exist; a refused post() takes none, and is not told kAgain where enough were free;
-//  - a call that failed has changed none of the counters it names, as far as the two rules above can tell (N9);
-//  - nothing is closed that a prepared operation names, and each can be released (N14);
-//  - ids are unique among what is open, keys for ever (N8), and there is no more of either than caps() says;
-//  - doorbells are of the kind asked for and complete; usage() is what is open; failures() does not fall.
+// It checks the driver by LANYARD_CHECK:
+//  - Counters stay within 48 and 7 bits and fall only after a reset or a kCounterSet. While neither
+//    a doorbell nor a region adds to a counter, it counts no more than was added.
+//  - No more entries are free than exist. A refused post() takes none, and kAgain means that too
+//    few were free.
+//  - A call that failed has not changed the counters it names, as far as the two rules
+//    above tell (N9).
+//  - Nothing is closed that a prepared operation names, and every prepared operation can
+//    be released (N14).
+//  - Ids are unique among open objects, and keys for ever (N8). Neither exceeds the
+//    limits of caps().
+//  - Doorbells are complete and of the requested kind. usage() tells what is open.
+//    failures() never falls.
 //
-// Cost: one lock around every call but progress(), wait_since(), attend() and leave(), and an entry for each key ever
-// given.
+// Cost: one lock around every call except progress(), wait_since(), attend() and leave(), and an
+// entry for every key ever made.
 #ifndef LANYARD_TRANSPORT_NIC_CHECKED_NIC_H_
 #define LANYARD_TRANSPORT_NIC_CHECKED_NIC_H_
 
@@ -29,11 +36,11 @@
 namespace lanyard::nic {
 
 struct CheckedOptions {
-  // False where others take from the same entries, counters and regions: their number is not checked then.
+  // False if others use the same entries, counters and regions: then their number is not checked.
   bool sole_user = true;
 };
 
-// Threads: any. Objects must be opened through it: it knows no others.
+// Threads: any. It knows only objects that were opened through it.
 class CheckedNic final : public ForwardingNic {
  public:
   explicit CheckedNic(Nic& inner, CheckedOptions options = {}) : ForwardingNic(inner), options_(options) {}
@@ -72,12 +79,12 @@ class CheckedNic final : public ForwardingNic {
 
  private:
   struct Counter {
-    CounterValue seen;       // by the latest read
-    uint64_t falls_due = 0;  // resets and sets: each may show as one fall, at any time from then on
-    uint64_t added = 0;      // the most that reached() can be, where bounded
-    bool bounded = true;     // until a doorbell or a region leads to it
+    CounterValue seen;       // at the latest read
+    uint64_t falls_due = 0;  // resets and sets: each may cause one fall, now or later
+    uint64_t added = 0;      // upper limit of reached(), if bounded
+    bool bounded = true;     // until a doorbell or a region adds to it
     uint32_t regions = 0;
-    uint32_t prepared = 0;  // operations that name it
+    uint32_t prepared = 0;  // prepared operations that name it
   };
   struct Region {
     std::byte* base = nullptr;
@@ -88,7 +95,7 @@ class CheckedNic final : public ForwardingNic {
   };
   using PreparedOps = std::unordered_map<uint64_t, Op>;  // by index and generation
 
-  // All of these require lock_.
+  // These require lock_.
   bool is_open(CounterId counter) const { return counters_.contains(counter.value); }
   Counter& at(CounterId counter) { return counters_.at(counter.value); }
   template <typename Call>
@@ -96,7 +103,7 @@ class CheckedNic final : public ForwardingNic {
   struct Open;
   template <typename... Descriptor>
   Status judge(const Descriptor&... descriptor) const;
-  // Whether the NIC has such operations. `deferred`: it is to be posted.
+  // Whether the NIC has such an operation.
   Status check_kind(const Op& op) const;
   Status check_deferrable(const Op& op) const;
   const Op* find(PreparedId id) const;
@@ -115,7 +122,7 @@ class CheckedNic final : public ForwardingNic {
   std::unordered_map<uint32_t, Region> regions_;
   std::unordered_set<uint64_t> keys_ever_;
   PreparedOps prepared_;
-  std::vector<bool> peers_;  // by rank: whether its address is known
+  std::vector<bool> peers_;  // by rank: true if the address is known
   mutable uint64_t failures_seen_ = 0;
   std::atomic<uint64_t> attending_{0};
 };

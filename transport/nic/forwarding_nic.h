@@ -1,4 +1,5 @@
-// ForwardingNic: a NIC that hands every call to another one. The base of decorators, which override what they add to.
+// ForwardingNic: a NIC that passes every call to another one. Decorators derive from it and
+// override the calls they change.
 #ifndef LANYARD_TRANSPORT_NIC_FORWARDING_NIC_H_
 #define LANYARD_TRANSPORT_NIC_FORWARDING_NIC_H_
 
@@ -11,7 +12,7 @@
 
 namespace lanyard::nic {
 
-// Threads, errors and blocking: those of the inner NIC, which must outlive this one or belong to it.
+// Threads, errors and blocking: as the inner NIC, which must outlive this one or belong to it.
 class ForwardingNic : public Nic {
  public:
   explicit ForwardingNic(Nic& inner) : inner_(&inner) {}

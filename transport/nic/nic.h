@@ -1,38 +1,46 @@
-// The abstract triggered NIC: the one interface between the protocol (transport/core) and every driver.
+// The abstract triggered NIC: the one interface between the protocol (transport/core)
+// and every driver.
 //
-// It models what libfabric calls deferred work (fi_trigger(3)) with the CXI provider's extensions (fi_cxi(7)):
-// counters, memory regions whose arriving messages are counted, and operations that the NIC runs by itself once a
-// counter reaches a threshold. tests/contract/nic_contract.h holds every implementation to the rules below.
+// It models libfabric's deferred work (fi_trigger(3)) with the CXI provider's extensions
+// (fi_cxi(7)). It has counters, and memory regions that count arriving messages. It has operations
+// that the NIC runs by itself once a counter reaches a threshold. tests/contract/nic_contract.h
+// checks every implementation against these rules:
 //
-// The rules (the contract suite cites the numbers):
-//  N1  An entry fires once success + failure of its triggering counter >= threshold; a condition that is already met
-//      when the entry is posted fires at once. It fires exactly once. A failed operation therefore fires its chain too.
-//  N2  Among the waiting entries of one counter, lower thresholds fire first, equal ones in the order of posting.
+//  N1  An entry fires exactly once, when success + failure of its trigger counter is at least its
+//      threshold. If that is already true when the entry is posted, it fires at once. So a failed
+//      operation also fires its chain.
+//  N2  Among the waiting entries of one counter, lower thresholds fire first, equal ones in the
+//      order of posting.
 //  N3  Payloads and atomic operands are read when the operation runs, not when it is posted.
-//  N4  A message that lands in a region bound to a counter adds exactly 1 to its success, whatever its length, zero
-//      included, and atomics too. Where caps().target_count_means_visible, the data is visible by then.
-//  N5  An operation adds exactly 1 to its completion counter: to success when the target has taken it, to failure when
-//      it could not be done; a failure also leaves a record for take_failure(). Nothing fails silently.
-//  N6  An entry occupies one place of caps().deferred_depth from post() until it fires. post() of a batch takes all
-//      the places it needs or none.
-//  N7  Between two operations of one NIC to one peer there is no order but the one that counters make.
-//  N8  A key is valid until its region is deregistered, and never again: what arrives later fails at its initiator.
+//  N4  A message or atomic that lands in a region bound to a counter adds exactly 1 to its
+//      success, whatever its length, even zero. If caps().target_count_means_visible, the data is
+//      visible by then.
+//  N5  An operation adds exactly 1 to its completion counter: to success when the target has
+//      accepted it, to failure when it could not be done. A failure also leaves a record for
+//      take_failure(). Nothing fails silently.
+//  N6  An entry takes one place of caps().deferred_depth from post() until it fires. post() of a
+//      batch takes all the places it needs, or none.
+//  N7  Two operations of one NIC to one peer have no order except the one that counters make.
+//  N8  A key is valid until its region is deregistered, and never again. What arrives later fails
+//      at its initiator.
 //  N9  A call that returns an error has changed nothing.
-//  N11 The listener of a counter (listen) is called soon after a message has been counted there (N4), by the thread
-//      that drives. No call of this process is needed: the NIC's own thread takes messages in when nobody drives.
-//  N12 If a peer's process ends, or its NIC is closed, every NIC that has had an operation with it in either direction
-//      learns it (is_lost). Operations under way to it fail, and threads in wait_since() wake. A NIC that learns of it
-//      only by failing operations says so (caps().watches_peers). A peer that lives and cannot be reached is lost, too,
-//      to who has tried: why_lost() tells the two apart.
-//  N13 A failure counts (failures()) before anything that its operation's chain does is visible; where
-//      caps().failures_lag, it counts once confirms() has said so of its context.
-//  N14 A prepared operation holds what it names: its counters and regions of this NIC stay open until release(). A
-//      posting of it makes an entry like another (N1 to N7), with trigger, threshold and start of its own, which goes
-//      on to its end though the operation has been released meanwhile.
+//  N11 The listener of a counter (listen) is called soon after a message has been counted there
+//      (N4), by the thread that drives the NIC. This needs no call of this process: if no thread
+//      drives, the NIC's own thread does.
+//  N12 If a peer's process ends or its NIC is closed, every NIC that has had an operation with it,
+//      in either direction, finds out (is_lost). Its operations in flight to that peer fail, and
+//      threads in wait_since() wake. If caps().watches_peers is false, a NIC finds out only when
+//      operations fail. A peer that lives but cannot be reached is also lost to a NIC that has
+//      tried: see why_lost().
+//  N13 A failure counts (failures()) before anything that its operation's chain does is visible. If
+//      caps().failures_lag, it counts once confirms() has returned true for its context.
+//  N14 The counters and regions of this NIC that a prepared operation names stay open until
+//      release(). A posting of it makes an ordinary entry (N1 to N7) with its own trigger,
+//      threshold and start. That entry runs to its end even if the operation is released first.
 //
-// Threads: every call may come from any thread. post(), post_prepared(), issue() and Doorbell::call never block and,
-// once warm, neither allocate nor enter the kernel unless the device sleeps. The other calls may block for the length
-// of one progress().
+// Threads: any thread may make any call. post(), post_prepared(), issue() and Doorbell::call never
+// block. Once warm they do not allocate, nor enter the kernel unless the device sleeps. Other calls
+// may block for the length of one progress().
 #ifndef LANYARD_TRANSPORT_NIC_NIC_H_
 #define LANYARD_TRANSPORT_NIC_NIC_H_
 
@@ -50,31 +58,33 @@
 
 namespace lanyard::nic {
 
-// What Nic::why_lost() says of a peer that is no more, and how it begins of one that may live.
+// What Nic::why_lost() returns for a peer that has ended, and the prefix for one that may live.
 inline constexpr const char* kHasEnded = "has ended";
 inline constexpr const char* kCannotBeReached = "cannot be reached: ";
 
-// Names a counter of one NIC. Ids of closed counters are used again.
+// Names a counter of one NIC. The id of a closed counter may be used again.
 struct CounterId {
   uint32_t value = UINT32_MAX;
   bool valid() const { return value != UINT32_MAX; }
   friend bool operator==(CounterId, CounterId) = default;
 };
 
-// Names a registered region of one NIC, locally.
+// Names a registered region of one NIC, in this process.
 struct RegionId {
   uint32_t value = UINT32_MAX;
   bool valid() const { return value != UINT32_MAX; }
   friend bool operator==(RegionId, RegionId) = default;
 };
 
-// A NIC's own name for itself, to be carried to the others out of band (fi_getname(3)). Opaque, at most kMaxBytes.
+// The address of a NIC, opaque, at most kMaxBytes. Carry it to the other NICs out
+// of band (fi_getname(3)).
 struct Address {
   static constexpr size_t kMaxBytes = 128;
   std::vector<std::byte> bytes;
 };
 
-// What another NIC needs to write into a region (fi_mr_key(3)). Plain data: may be carried to other processes.
+// What another NIC needs to write into a region (fi_mr_key(3)). Plain data: may be sent
+// to other processes.
 struct RemoteKey {
   uint64_t value = 0;
   friend bool operator==(RemoteKey, RemoteKey) = default;
@@ -82,18 +92,19 @@ struct RemoteKey {
 
 struct CounterValue {
   uint64_t success = 0;                                   // 48 bits
-  uint32_t failure = 0;                                   // 7 bits, stays at kMaxFailure when it would pass it
-  uint64_t reached() const { return success + failure; }  // what thresholds compare with
+  uint32_t failure = 0;                                   // 7 bits, saturates at kMaxFailure
+  uint64_t reached() const { return success + failure; }  // compared with thresholds
   friend bool operator==(CounterValue, CounterValue) = default;
 };
 
-// How a stream or a kernel adds to a counter. Never "a store to memory": a plain word polled for stores loses rings.
+// How a stream or a kernel adds to a counter. A plain store to a polled word would lose rings.
 enum class DoorbellKind {
   kMmioAdd,  // a store of v to *word adds v (Slingshot)
-  // An atomic add of v to *word adds v. A GPU's add need not be atomic towards the host: a word is added to by the
-  // streams of one device or by host threads, never by both at once; the NIC only reads it. It has a page with nothing
-  // but such words in it, for drivers that make whole pages known to the device. Where caps().doorbell_totals the NIC
-  // counts what the word has grown by, modulo 2^64: whoever alone rings it may store the sum instead of adding.
+  // An atomic add of v to *word adds v. The NIC only reads the word. A GPU's add need not be atomic
+  // towards the host, so either streams of one device or host threads add to a word, never both.
+  // Its page holds only such words, because some drivers map whole pages to the device. If
+  // caps().doorbell_totals, the NIC counts the growth of the word, modulo 2^64. So a single ringer
+  // may store the sum instead of adding.
   kAtomicAdd,
   kHostCall,  // call(object, counter, v) from a host thread adds v; never blocks
 };
@@ -106,16 +117,16 @@ struct Doorbell {
   uint32_t counter = 0;
 };
 
-// Whether it may be rung by storing the sum of its rings, by whoever alone rings it.
+// Whether a single ringer may ring by storing the sum of its rings.
 inline bool takes_totals(const Caps& caps, const Doorbell& bell) {
   return bell.kind == DoorbellKind::kAtomicAdd && caps.doorbell_totals;
 }
-// That sum, of rings that have all landed; 0 for what is no memory and not to be read.
+// The sum of all rings that have landed; 0 if the doorbell is not a word in memory.
 inline uint64_t total_of(const Doorbell& bell) {
   return bell.kind == DoorbellKind::kAtomicAdd ? std::atomic_ref(*bell.word).load(std::memory_order_relaxed) : 0;
 }
 
-// Called for messages that arrive (N11).
+// Called when messages arrive (N11).
 struct Listener {
   void (*call)(void* object) = nullptr;
   void* object = nullptr;
@@ -155,16 +166,16 @@ struct Op {
   OpKind kind = OpKind::kWrite;
   AtomicKind atomic = AtomicKind::kSum;
   CompletionLevel level = CompletionLevel::kTransmit;
-  CounterId completion;  // +1 on completion (N5); none where invalid; must be none for counter ops
+  CounterId completion;  // gets +1 on completion (N5); invalid: none; must be invalid for counter ops
   LocalSpan local;       // kWrite: source; kAtomic: the operand's 8 bytes, 8-aligned
   RemoteSpan remote;     // kWrite, kAtomic; atomics need 8-aligned targets
   uint64_t bytes = 0;    // kWrite: length, 0 to caps().max_message_bytes
   CounterId counter;     // counter ops: which
   uint64_t value = 0;    // counter ops: what
-  uint64_t context = 0;  // the caller's own word, given back in FailureRecord
-  uint64_t start = 0;    // likewise: which start of the context's it belongs to, for confirms()
+  uint64_t context = 0;  // the caller's own word, returned in FailureRecord
+  uint64_t start = 0;    // the caller's number of this start of the context, for confirms()
 
-  // Whether it goes to `remote` (else it is a counter op).
+  // True if it goes to `remote`; false for a counter op.
   bool moves_data() const { return kind == OpKind::kWrite || kind == OpKind::kAtomic; }
 };
 
@@ -174,7 +185,7 @@ struct DeferredOp {
   uint64_t threshold = 0;  // <= kMaxSuccess; 0 is met at once
 };
 
-// Names an operation that one NIC has been handed to be posted again and again. Never used again after release().
+// Names a prepared operation of one NIC. Never used again after release().
 struct PreparedId {
   uint32_t index = UINT32_MAX;
   uint32_t generation = 0;
@@ -182,28 +193,28 @@ struct PreparedId {
   friend bool operator==(PreparedId, PreparedId) = default;
 };
 
-// One start of a prepared operation: what is different each time.
+// One start of a prepared operation: the parts that differ each time.
 struct Posting {
   PreparedId prepared;
   CounterId trigger;
-  uint64_t threshold = 0;  // as DeferredOp's
-  uint64_t start = 0;      // in place of Op::start
+  uint64_t threshold = 0;  // as in DeferredOp
+  uint64_t start = 0;      // replaces Op::start
 };
 
-// The deferred operation that a posting of `op` stands for.
+// The deferred operation that `posting` of `op` stands for.
 inline DeferredOp deferred(const Op& op, const Posting& posting) {
   DeferredOp deferred{.op = op, .trigger = posting.trigger, .threshold = posting.threshold};
   deferred.op.start = posting.start;
   return deferred;
 }
 
-// Operations of one context: those of its starts up to this one (Op::start), or all.
+// Operations of one context whose Op::start is at most `starts`; by default all.
 struct ContextStarts {
   uint64_t context = 0;
   uint64_t starts = UINT64_MAX;
 };
 
-// What is open at this moment.
+// What is open now.
 struct Usage {
   uint32_t counters = 0;
   uint32_t regions = 0;
@@ -225,97 +236,100 @@ class Nic {
   virtual const Caps& caps() const = 0;
   virtual Address address() const = 0;
 
-  // The job's NICs in rank order, once, before any operation. An empty address is that of a NIC that
-  // add_peer() names later; until then operations for it are refused with kNotFound. kInvalidState the
-  // second time; kInvalidArgument for an address that no NIC of this kind has, or where `self` does not
-  // name this NIC. Connections are made when needed.
+  // Sets the job's NICs in rank order. Call once, before any operation. An empty address is unknown
+  // until add_peer(); operations for that peer fail with kNotFound. Connections are made when
+  // needed. kInvalidState on a second call; kInvalidArgument if an address is not of this kind of
+  // NIC or `self` is not this NIC.
   virtual Status set_peers(std::span<const Address> peers, uint32_t self) = 0;
-  // The address of a peer that set_peers() left open. kInvalidState where it is known; kInvalidArgument
-  // for a peer that is none, or an address as above. A peer that knows this NIC may send to it before.
+  // Sets an address that set_peers() left empty. Even before this call, a peer that knows
+  // this NIC may send to it. kInvalidState if the address is known; kInvalidArgument for a
+  // bad peer or address.
   virtual Status add_peer(uint32_t peer, const Address& address) = 0;
 
-  // A counter at {0, 0}. kExhausted when caps().max_counters are open.
+  // Opens a counter at {0, 0}. kExhausted if caps().max_counters are open.
   virtual Result<CounterId> open_counter() = 0;
-  // kInvalidState while a waiting entry, an operation under way, a region or a listener names it. kNotFound.
+  // kInvalidState while a waiting entry, an operation in flight, a region or a listener
+  // names it. kNotFound.
   virtual Status close_counter(CounterId counter) = 0;
-  // The value may lag behind the NIC but converges when nothing more happens. Where caps().cancel, what was added to
-  // the counter's doorbell word before the call is in it: whoever takes work back knows what has been started.
-  // kNotFound.
+  // The value may lag behind the NIC; it converges when nothing more happens. If caps().cancel, it
+  // includes everything added to the counter's doorbell word before this call, so a caller that
+  // cancels knows what has started. kNotFound.
   virtual Result<CounterValue> read(CounterId counter) = 0;
-  // success += value. kInvalidArgument where it would pass kMaxSuccess. kNotFound.
+  // success += value. kInvalidArgument if the sum is above kMaxSuccess. kNotFound.
   virtual Status add(CounterId counter, uint64_t value) = 0;
-  // failure += value. kInvalidArgument where it would pass kMaxFailure. kNotFound.
+  // failure += value. kInvalidArgument if the sum is above kMaxFailure. kNotFound.
   virtual Status add_error(CounterId counter, uint32_t value) = 0;
-  // Back to {0, 0}. Waiting entries stay and wait for the new count. kNotFound.
+  // Sets it to {0, 0}. Waiting entries stay and wait for the new count. kNotFound.
   virtual Status reset(CounterId counter) = 0;
-  // Calls `listener` as N11 says, until it is replaced by a null one: on return of that call it is not being called any
-  // more. One a NIC. The listener must neither block nor call the NIC. kInvalidState where there is one already;
-  // kNotFound; kUnsupported where the NIC has no thread of its own: look at the counter instead.
+  // Calls the listener as N11 says, until a call of listen() with a null one returns. One per NIC.
+  // The listener must neither block nor call the NIC. kInvalidState if there is one already;
+  // kNotFound; kUnsupported if the NIC has no thread of its own (then poll the counter).
   virtual Status listen(CounterId, Listener) { return {Code::kUnsupported, "the NIC has no thread that could call"}; }
-  // Valid until the counter is closed. kUnsupported for a kind that caps() does not list. kNotFound.
+  // Valid until the counter is closed. kUnsupported if caps() does not list the kind. kNotFound.
   virtual Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) = 0;
 
-  // Registers [base, base + bytes), owned by the caller, for local and remote use; bytes may be 0. Arriving messages
-  // add to `remote_write` where valid (N4); a counter may serve several regions. kExhausted, kNotFound;
-  // kInvalidArgument for device memory of more than one allocation.
+  // Registers [base, base + bytes) for local and remote use. The caller owns it; bytes may be 0.
+  // Arriving messages add to `remote_write` if it is valid (N4); one counter may serve several
+  // regions. kExhausted; kNotFound; kInvalidArgument for device memory of more than one allocation.
   virtual Result<RegionId> register_region(void* base, uint64_t bytes, CounterId remote_write = {}) = 0;
-  // Returns when the NIC will touch the memory no more. A message that is landing is waited for, unless its sender
-  // stands still: then it fails. kInvalidState while a waiting entry or an operation of this NIC under way names it.
-  // kTimedOut where a process that stands still may be writing there by itself. kNotFound.
+  // On return the NIC no longer touches the memory. Waits for a message that is landing; if its
+  // sender makes no progress, the message fails. kInvalidState while a waiting entry or an
+  // operation in flight of this NIC names it. kTimedOut if a peer that makes no progress may still
+  // be copying into it. kNotFound.
   virtual Status deregister_region(RegionId region) = 0;
   virtual Result<RemoteKey> key(RegionId region) const = 0;
 
-  // Hands deferred operations to the NIC, all or none (N6); they are copied. kAgain when not enough entries are free;
-  // kExhausted when there are not so many at all; kNotFound, kInvalidArgument for a bad descriptor; kUnsupported for an
-  // atomic with an operand in device memory.
+  // Posts deferred operations, all or none (N6), and copies them. kAgain if too few entries are
+  // free now, kExhausted if the NIC has too few at all. kNotFound and kInvalidArgument for a bad
+  // descriptor; kUnsupported for an atomic with an operand in device memory.
   virtual Status post(std::span<const DeferredOp> ops) = 0;
-  // Hands over, once, what is the same at every start of an operation (N14), and looks once whether it is right: its
-  // postings are looked at for no more than what they bring. Takes no entry; op.start has no meaning. May allocate.
-  // Errors as post().
+  // Prepares an operation for many postings (N14): checks the fixed part once, so each posting
+  // checks only what is new. Takes no entry and ignores op.start. May allocate. Errors as post().
   virtual Result<PreparedId> prepare(const Op& op) = 0;
-  // As post(): all or none. kNotFound for what is not prepared, or has been released, and for a trigger that is not
-  // open; kInvalidArgument for a threshold of more than 48 bits.
+  // As post(), all or none. kNotFound if the operation is not prepared or the trigger not open;
+  // kInvalidArgument for a threshold of more than 48 bits.
   virtual Status post_prepared(std::span<const Posting> postings) = 0;
-  // It will not be posted again, and what it names may be closed. kNotFound. No other thread may be posting it.
+  // Ends the use of a prepared operation; what it names may be closed. No other thread may be
+  // posting it. kNotFound.
   virtual Status release(PreparedId prepared) = 0;
-  // Runs an operation now, outside deferred_depth. kAgain when too many are under way. Else as post().
+  // Runs an operation now, outside deferred_depth. kAgain if too many are in flight.
+  // Otherwise as post().
   virtual Status issue(const Op& op) = 0;
-  // Entries free at this moment.
   virtual uint32_t free_entries() const = 0;
-  // Takes back every entry that waits for this counter; it completes nowhere. What has fired goes on. kNotFound;
-  // kUnsupported unless caps().cancel.
+  // Cancels every entry that waits for this counter; it completes nowhere. What has fired goes on.
+  // kNotFound; kUnsupported unless caps().cancel.
   virtual Status cancel(CounterId) { return {Code::kUnsupported, "the NIC cannot take deferred work back"}; }
-  // Cancels every waiting entry of this NIC; operations under way finish, canceled ones complete nowhere.
+  // Cancels every waiting entry of this NIC; they complete nowhere. Operations in flight finish.
   // kUnsupported unless caps().flush.
   virtual Status flush() = 0;
 
-  // Does what is ready to be done and returns how many steps that was; 0 when idle or when another thread is at it.
+  // Does the work that is ready and returns the number of steps: 0 if idle or if
+  // another thread drives.
   virtual size_t progress() = 0;
-  // Grows whenever anybody's progress() does a step.
+  // Grows with every step of any thread's progress().
   virtual uint64_t activity() const = 0;
-  // Sleeps until there may be something to do or to see, at most `timeout`; returns at once where activity() is not
-  // `seen` any more. May return early. Who reads activity(), then looks in vain for what it wants, and then sleeps
-  // since that reading, cannot miss it.
+  // Sleeps until there may be something to do or see, at most `timeout`; may return early. Returns
+  // at once if activity() is no longer `seen`. Read activity(), check the condition, then sleep
+  // with that value: no change is missed.
   virtual void wait_since(uint64_t seen, Nanoseconds timeout) = 0;
-  // Between attend() and leave() the calling thread calls progress() in a loop, so that the device need wake nobody.
-  // Counted. A thread leaves before it sleeps.
+  // Between attend() and leave() the calling thread calls progress() in a loop, so the device need
+  // not wake anyone. Calls are counted. A thread leaves before it sleeps.
   virtual void attend() {}
   virtual void leave() {}
-  // The oldest failure not yet taken. A device keeps a limited number of records (the simulator 1,024); failures beyond
-  // are only counted.
+  // Removes and returns the oldest failure. A device keeps a limited number of records (the
+  // simulator 1,024) and only counts further failures.
   virtual std::optional<FailureRecord> take_failure() = 0;
   virtual Usage usage() const = 0;
-  // How many peers have been lost so far: one load, for hot paths. And whether this one has (N12).
+  // The number of peers lost so far (one load, for hot paths), and whether this one is lost (N12).
   virtual uint64_t lost_peers() const { return 0; }
   virtual bool is_lost(uint32_t) const { return false; }
-  // What is known of it, to be read after its name: "has ended". Requires is_lost().
+  // The reason, to be printed after the peer's name: "has ended". Requires is_lost().
   virtual std::string why_lost(uint32_t) const { return kHasEnded; }
-  // Failures since the start: one load, for hot paths. When a failure counts: N13.
+  // Failures since the start: one load, for hot paths. N13 says when a failure counts.
   virtual uint64_t failures() const = 0;
-  // Whether all of these that was posted or issued has ended and failures() counts what of it failed. Asked by who has
-  // seen that it has ended, where caps().failures_lag, again and again until it is true; may block for the length of
-  // one progress(). Elsewhere there is nothing to ask. Later starts may have to wait for whoever asks, who then names
-  // those before alone.
+  // Only for caps().failures_lag. Poll until true. True means that all these operations have ended
+  // and failures() counts those that failed. Pass only starts already seen to complete: later ones
+  // may depend on the caller. May block for the length of one progress().
   virtual bool confirms(std::span<const ContextStarts>) { return true; }
 };
 
