@@ -1,33 +1,33 @@
-// Attendance and sleep of one NIC: who polls, who sleeps, and how a sender in another process
-// finds out whom to wake.
+// Bell: which threads of one NIC poll and which sleep, so that a sender in another process wakes
+// the right one.
 //
 // A Bell lies in memory that the senders share. "Attended" means that a thread polls in a loop, so
-// nobody need be woken. "Roused" means that somebody has been woken and is on the way: more packets
-// make no more system calls until it has got there.
+// no thread need be woken. "Roused" means that a thread has been woken but does not run yet; until
+// it runs, further packets make no system calls.
 //
-// Why no wake-up is lost. Three pairs of threads could miss each other, and each pair is Dekker's:
-// either writes its own word first and reads the other's then, so that at least one sees the other.
+// No wake-up is lost. In each of three pairs of threads, both write their own word first and then
+// read the other's, so at least one sees the other (Dekker):
 //   1. Sender and sleeper. The sender publishes a packet, then reads the seat (ring()). The sleeper
 //      takes its seat, then looks for packets (waiting() in sleep()). All four are sequentially
-//      consistent operations on the atomics themselves, so they have one order, and whoever comes
-//      second sees what the first wrote.
-//   2. Sender and leaver. The sender publishes, then reads `attended_`. The leaver lowers it, then
-//      looks for packets (waiting() in leave()); where it was the last and one waits, it rings in
-//      the sender's place.
-//   3. Waker and sleeper. The waker has changed something of the engine's, with whatever memory
-//      order, then reads the seat (wake()); the sleeper takes its seat, then asks idle(). Between
-//      the two either passes through a read-modify-write of `meeting_`: the second of them there
-//      synchronises with the first.
-// Between its last look and the futex call a sleeper is covered by the futex word: the sleeper has
-// read it before it took its seat, a waker changes it before the system call, and so the kernel
-// refuses to put the sleeper to sleep.
+//      consistent, so they have one order, and the second thread sees what the first wrote.
+//   2. Sender and leaver. The sender publishes, then reads `attended_`. The leaver lowers it,
+//      then looks for packets (waiting() in leave()). The last leaver that finds one rings
+//      for the sender.
+//   3. Waker and sleeper. The waker changes the engine's state, with any memory order, then reads
+//      the seat (wake()). The sleeper takes its seat, then calls idle(). In between both pass
+//      through a read-modify-write of `meeting_`, where the second synchronises with the first.
 //
-// Whoever takes a seat clears the roused bits, so they speak of nobody but those who were seated
-// when they were set, and all of those leave their seats soon. Whoever leaves a seat clears them
-// too, and looks for packets afterwards: a sender that made no call because of the bit published
-// before that. So the one rule for callers: a thread that comes out of sleep() looks (polls, or
-// attends and leaves) before it goes elsewhere. Where it has no reason to (its time is over, its
-// condition is met), sleep() looks in its place and rings on.
+// Between its last look and the futex call the futex word protects a sleeper. The sleeper reads the
+// word before it takes its seat, and a waker changes it before the system call. So the kernel
+// refuses the sleep.
+//
+// A thread that takes a seat clears the roused bits. So they refer only to threads seated when they
+// were set, which all leave soon. A thread that leaves a seat also clears them and then looks for
+// packets: a sender that saw a bit and made no call has published before that.
+//
+// So callers keep one rule: a thread that returns from sleep() polls, or attends and leaves, before
+// it does anything else. If it has no reason to (timeout, or its condition is met), sleep() looks
+// for it and rings again.
 #ifndef LANYARD_NICSIM_WIRE_BELL_H_
 #define LANYARD_NICSIM_WIRE_BELL_H_
 
@@ -41,12 +41,12 @@
 
 namespace lanyard::nicsim {
 
-// Shared between processes. ring() is for everybody, the rest for the process that owns the NIC.
-// Every function may be called by any thread; only sleep() blocks; none allocates.
+// Shared between processes. Any process may call ring(); only the NIC's owner calls the rest. Any
+// thread may call any function. Only sleep() blocks; none allocates.
 class Bell {
  public:
-  // Call after publishing with a sequentially consistent store. Wakes one helper, else the owner,
-  // where somebody sleeps and nobody attends; only then makes a system call.
+  // Call after publishing with a sequentially consistent store. If a thread sleeps and none
+  // attends, wakes one helper, else the owner. Only then makes a system call.
   void ring() {
     if (attended_.load(std::memory_order_seq_cst) > 0)
       return;
@@ -54,13 +54,13 @@ class Bell {
       rouse_one(owner_);
   }
 
-  // Work is left here that no packet will ring for: wakes the owner, unless somebody attends.
+  // Wakes the owner, unless a thread attends, for work that no packet will ring for.
   void hand_over() {
     if (attended_.load(std::memory_order_seq_cst) == 0)
       rouse_one(owner_);
   }
 
-  // Wakes everybody of that kind; a system call only where somebody sleeps that is not roused yet.
+  // Wakes all sleepers of that kind. A system call only if one sleeps and is not roused yet.
   void wake(Wire::Sleeper who) {
     meeting_.fetch_add(1, std::memory_order_acq_rel);
     Seat& seat = seat_of(who);
@@ -73,16 +73,16 @@ class Bell {
 
   void attend() { attended_.fetch_add(1, std::memory_order_seq_cst); }
 
-  // `waiting()` says whether something waits to be polled, by sequentially consistent loads.
+  // `waiting()` returns whether something waits to be polled, by sequentially consistent loads.
   template <typename Waiting>
   void leave(Waiting&& waiting) {
     if (attended_.fetch_sub(1, std::memory_order_seq_cst) == 1 && waiting())
       ring();
   }
 
-  // Sleeps until woken, at most `timeout` (early returns happen). `waiting()` as for leave();
-  // `idle()` is the sleeper's own condition. Both are asked once the sleeper is visible; it sleeps
-  // only where nothing waits and idle() is true.
+  // Sleeps until woken, at most `timeout`; may return early. `waiting()` is as for leave(),
+  // `idle()` is the sleeper's own condition. Both are called once the sleeper is visible. It sleeps
+  // only if nothing waits and idle() is true.
   template <typename Waiting, typename Idle>
   void sleep(Wire::Sleeper who, Wire::Nanoseconds timeout, Waiting&& waiting, Idle&& idle) {
     if (timeout.count() <= 0)
@@ -98,7 +98,7 @@ class Bell {
       ring();
   }
 
-  // System calls made to wake somebody here, by any process. For tests and diagnosis.
+  // System calls made by any process to wake a thread here. For tests and diagnosis.
   uint64_t calls() const { return calls_.load(std::memory_order_relaxed); }
 
  private:
@@ -107,8 +107,8 @@ class Bell {
   static constexpr uint32_t kCount = kOneRoused - 1;
 
   struct Seat {
-    std::atomic<uint32_t> state{0};  // how many are in sleep(), and the roused bits
-    std::atomic<uint32_t> word{0};   // what they sleep on
+    std::atomic<uint32_t> state{0};  // number of threads in sleep(), and the roused bits
+    std::atomic<uint32_t> word{0};   // the futex word
   };
 
   Seat& seat_of(Wire::Sleeper who) { return who == Wire::Sleeper::kOwner ? owner_ : helpers_; }
@@ -122,7 +122,7 @@ class Bell {
     meeting_.fetch_add(1, std::memory_order_acq_rel);
   }
 
-  // Whether somebody sits there, who then is on the way.
+  // Returns whether a thread sits there; it is then awake or being woken.
   bool rouse_one(Seat& seat) {
     uint32_t seen = seat.state.load(std::memory_order_seq_cst);
     while ((seen & kCount) > 0) {
@@ -142,12 +142,13 @@ class Bell {
     futex_wake(seat.word, count, /*shared=*/true);
   }
 
-  // Senders read the first line with every packet; it changes only when somebody comes or goes.
+  // Senders read the first cache line with every packet; it changes only
+  // when a thread comes or goes.
   alignas(64) std::atomic<uint32_t> attended_{0};
   Seat helpers_;
   Seat owner_;
   std::atomic<uint64_t> calls_{0};
-  alignas(64) std::atomic<uint32_t> meeting_{0};  // of the owning process alone
+  alignas(64) std::atomic<uint32_t> meeting_{0};  // used only by the owning process
 };
 
 }  // namespace lanyard::nicsim

@@ -1,9 +1,9 @@
-// Who copies what of a long write that both sides copy at once: the receiver takes portions from
+// Claims: shares out a long write that both sides copy at once. The receiver takes portions from
 // its front, the sender from its back, each as fast as it can, until none is left.
 //
-// Claims lie in the receiver's memory, shared with the sender. The one word says how many portions
-// nobody has taken, and whether the sender is copying one. Each side counts its own, so it knows
-// which is its next.
+// Claims lie in the receiver's memory, shared with the sender. One word holds the number of free
+// portions and whether the sender is copying one. Each side counts its own portions, so it knows
+// its next one.
 #ifndef LANYARD_NICSIM_WIRE_CLAIMS_H_
 #define LANYARD_NICSIM_WIRE_CLAIMS_H_
 
@@ -13,32 +13,32 @@
 
 namespace lanyard::nicsim {
 
-// Shared between two processes. Orders nothing but itself: data are ordered by frames (inbox.h).
+// Shared between two processes. Orders only itself: frames order the data (inbox.h).
 class Claims {
  public:
   static constexpr uint64_t kMinPortion = 64 * 1024;
   static constexpr uint64_t kMaxPortion = 256 * 1024;
 
-  // Of a write of so many bytes; the last portion may be shorter. Long portions make few system
-  // calls, short ones let both sides end at nearly the same time. Whole pages, as the kernel pins
-  // those.
+  // Portion length for a write of `bytes`; the last portion may be shorter. Long portions need few
+  // system calls; short ones let both sides end at nearly the same time. Whole pages, because the
+  // kernel pins pages.
   static uint64_t portion(uint64_t bytes) {
     constexpr uint64_t kPage = 4096;
     return std::clamp((bytes / 2 + kPage - 1) / kPage * kPage, kMinPortion, kMaxPortion);
   }
   static uint64_t portions(uint64_t bytes) { return (bytes + portion(bytes) - 1) / portion(bytes); }
 
-  // The receiver, before the sender hears of it.
+  // The receiver calls this before it tells the sender.
   void open(uint64_t portions) { word_.store(portions, std::memory_order_relaxed); }
-  // The receiver takes one portion. False where none is left.
+  // The receiver takes one portion. False if none is left.
   bool take() { return take(0); }
-  // The receiver takes all that are left, and returns how many.
+  // The receiver takes all remaining portions and returns their number.
   uint64_t take_all() { return word_.fetch_and(kPushing, std::memory_order_acq_rel) & ~kPushing; }
 
-  // The sender takes one portion, and copies it before pushed().
+  // The sender takes one portion, copies it, then calls pushed().
   bool push() { return take(kPushing); }
   void pushed() { word_.fetch_and(~kPushing, std::memory_order_release); }
-  // Whether the sender is copying at this moment. Stays false once none is left.
+  // Whether the sender is copying now. Stays false once no portion is left.
   bool pushing() const { return (word_.load(std::memory_order_acquire) & kPushing) != 0; }
 
  private:

@@ -51,7 +51,7 @@ Result<std::unique_ptr<FdNap>> FdNap::create() {
 void FdNap::watch(int fd, Watch what) {
   epoll_event event = event_of(what);
   const int result = ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
-  LANYARD_CHECK(result == 0, "a descriptor to sleep by");
+  LANYARD_CHECK(result == 0, "a descriptor that epoll can watch");
 }
 
 void FdNap::change(int fd, Watch what) {
@@ -79,7 +79,7 @@ void FdNap::wake(Wire::Sleeper who) {
   const uint64_t one = 1;
   const ssize_t written = ::write(seat.event.get(), &one, sizeof one);
   LANYARD_CHECK(written == sizeof one || errno == EAGAIN, "an eventfd takes a write");
-  seat.raised.store(true, std::memory_order_seq_cst);  // afterwards: a stray event must be cleared
+  seat.raised.store(true, std::memory_order_seq_cst);  // after the write: a stray event must be cleared
   unpark(seat);
 }
 
@@ -115,8 +115,8 @@ void FdNap::enter(Seat& seat) {
   seat.sleeping.fetch_add(1, std::memory_order_seq_cst);
 }
 
-// The last one clears the event. A wake-up of somebody who enters later cannot be cleared by it,
-// because entering and clearing exclude each other.
+// The last thread clears the event. It cannot clear the wake-up of a later sleeper, because
+// entering and clearing exclude each other.
 void FdNap::exit(Seat& seat) {
   const std::lock_guard lock(mutex_);
   seat.exit_time.store(nanoseconds_now(), std::memory_order_relaxed);
@@ -128,8 +128,8 @@ void FdNap::exit(Seat& seat) {
   [[maybe_unused]] const ssize_t bytes = ::read(seat.event.get(), &count, sizeof count);
 }
 
-// Zero where what has arrived is the caller's to look after, else how long to leave it to others. A
-// helper that has just come out may have been woken by the same arrival.
+// Zero if the caller should serve what has arrived, else how long to leave it to others. A helper
+// that has just left sleep() may have been woken by the same arrival.
 Wire::Nanoseconds FdNap::park_time(Wire::Sleeper who) const {
   if (attended())
     return kParkTime;
@@ -141,9 +141,9 @@ Wire::Nanoseconds FdNap::park_time(Wire::Sleeper who) const {
   return since < Wire::Nanoseconds(kHelperTime).count() ? kHelperTime : Wire::Nanoseconds{};
 }
 
-// False where what has arrived is the caller's to look after; else sleeps until unparked or for as
-// long as park_time() says. A thread that leaves and one that parks cannot miss each other (bell.h,
-// 2: `parked` is raised before `attended_` is read); other news may come late by that time.
+// Sleeps until unparked, at most as long as park_time() says. False, without sleep, if the caller
+// should serve what has arrived. A leaver and a parker cannot miss each other (bell.h, 2): `parked`
+// is raised before `attended_` is read. Other events may be late by that time.
 bool FdNap::park(Wire::Sleeper who, Wire::Nanoseconds limit) {
   Seat& seat = seat_of(who);
   const uint32_t word = seat.word.load(std::memory_order_seq_cst);

@@ -1,15 +1,15 @@
-// Attendance and sleep for a wire whose packets arrive on file descriptors: what bell.h is for
-// shared memory.
+// FdNap: attendance and sleep for a wire whose packets arrive on file descriptors, as bell.h
+// for shared memory.
 //
 // The driver registers the descriptors; sleepers wait for any of them in ppoll(2). A descriptor
-// stays ready until the driver has read it, so an arrival cannot be missed; wakers and sleepers
+// stays ready until the driver has read it, so an arrival cannot be missed. Wakers and sleepers
 // meet as in bell.h, 3.
 //
-// The kernel wakes everybody who waits for a descriptor, but rule W5 wants nobody woken while a
-// thread attends, and not the owner while a helper sleeps. So who is woken by the kernel and finds
-// that somebody else will poll parks: it sleeps without looking at the descriptors until the last
-// attending thread leaves, at most kParkTime. sleep() does not return meanwhile. All sleeping
-// helpers are woken by an arrival, not only one.
+// The kernel wakes all threads that wait for a descriptor. But by rule W5 no thread wakes while one
+// attends, and the owner does not wake while a helper sleeps. So a thread that the kernel wakes
+// though another thread will poll parks. It stays in sleep(), without looking at the descriptors,
+// until the last attending thread leaves, at most kParkTime. An arrival wakes all sleeping helpers,
+// not only one.
 #ifndef LANYARD_NICSIM_WIRE_FD_NAP_H_
 #define LANYARD_NICSIM_WIRE_FD_NAP_H_
 
@@ -24,38 +24,39 @@
 
 namespace lanyard::nicsim {
 
-// Any function may be called by any thread; only sleep() blocks for long.
+// Threads: any. Only sleep() blocks for long.
 class FdNap {
  public:
-  // kFailed with the system's reason.
+  // kFailed with the system's error.
   static Result<std::unique_ptr<FdNap>> create();
 
-  // What of a descriptor ends a sleep. Closing it ends the watch.
+  // The events of a descriptor that end a sleep. Closing the descriptor ends the watch.
   enum class Watch { kNothing, kRead, kReadAndWrite };
   void watch(int fd, Watch what);
   void change(int fd, Watch what);
 
   void attend() { attended_.fetch_add(1, std::memory_order_seq_cst); }
   void leave();
-  // Returns when a descriptor is ready that is this thread's to look after, when woken, or after
-  // `timeout`; at once where idle(object) is false once the sleeper is visible to wake().
+  // Returns when a descriptor is ready that this thread should serve, when woken, or after
+  // `timeout`. Returns at once if idle(object), called once the sleeper is visible to
+  // wake(), is false.
   void sleep(Wire::Sleeper who, Wire::Nanoseconds timeout, bool (*idle)(void*), void* object);
-  // A system call only where somebody of that kind sleeps.
+  // A system call only if a thread of that kind sleeps.
   void wake(Wire::Sleeper who);
   bool attended() const { return attended_.load(std::memory_order_seq_cst) > 0; }
 
  private:
   static constexpr std::chrono::microseconds kParkTime{1000};
-  // How long a helper that has come out is given to poll what may have woken it.
+  // The time for a helper that has left sleep() to poll the packet that may have woken it.
   static constexpr std::chrono::microseconds kHelperTime{100};
 
   struct Seat {
     std::atomic<uint32_t> sleeping{0};  // threads in sleep()
     std::atomic<uint32_t> parked{0};    // of those, in futex_wait() on `word`
     std::atomic<uint32_t> word{0};
-    std::atomic<uint32_t> wakes{0};     // calls of wake() that found somebody
-    std::atomic<int64_t> exit_time{0};  // when somebody came out last, on the steady clock
-    FileDescriptor event;               // readable from wake() until the last one has come out
+    std::atomic<uint32_t> wakes{0};     // calls of wake() that found a sleeper
+    std::atomic<int64_t> exit_time{0};  // of the last thread that left sleep(), on the steady clock
+    FileDescriptor event;               // readable from wake() until the last thread has left
     std::atomic<bool> raised{false};    // `event` may be readable
   };
 
@@ -70,7 +71,7 @@ class FdNap {
   FileDescriptor epoll_;
   std::atomic<uint32_t> attended_{0};
   std::atomic<uint32_t> meeting_{0};
-  std::mutex mutex_;  // entering and coming out
+  std::mutex mutex_;  // held to enter and to leave
   Seat helpers_;
   Seat owner_;
 };

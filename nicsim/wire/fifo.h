@@ -1,5 +1,5 @@
-// A queue that keeps its memory: once it has been as long as it gets, it allocates no more
-// (std::deque frees and allocates blocks for ever as it moves along).
+// Fifo: a queue that keeps its memory. Once at its greatest length it allocates no more, whereas
+// std::deque keeps freeing and allocating blocks.
 #ifndef LANYARD_NICSIM_WIRE_FIFO_H_
 #define LANYARD_NICSIM_WIRE_FIFO_H_
 
@@ -11,7 +11,7 @@
 
 namespace lanyard::nicsim {
 
-// Not thread-safe. T must be default-constructible; removed items are kept until overwritten.
+// Not thread-safe. T must be default-constructible. Removed items live until overwritten.
 template <typename T>
 class Fifo {
  public:
@@ -19,9 +19,9 @@ class Fifo {
   size_t size() const { return count_; }
   T& front() { return (*this)[0]; }
 
-  // The i-th oldest.
+  // The i-th oldest item.
   T& operator[](size_t i) {
-    LANYARD_CHECK(i < count_, "an item of the queue");
+    LANYARD_CHECK(i < count_, "the index is less than the queue's length");
     return items_[(first_ + i) & (items_.size() - 1)];
   }
 
@@ -38,7 +38,7 @@ class Fifo {
     --count_;
   }
 
-  // Removes the items of which `gone(item)` is true, asked from the oldest to the youngest.
+  // Removes the items for which gone(item) is true, called from the oldest to the youngest.
   template <typename Gone>
   void erase_if(Gone&& gone) {
     for (size_t left = count_; left > 0; --left) {

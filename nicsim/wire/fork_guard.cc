@@ -17,7 +17,7 @@ struct Watched {
   std::set<int> sockets;
 };
 
-// Never ends: threads may use sockets until the process ends.
+// Never destroyed: threads may use sockets until the process ends.
 Watched& watched() {
   static Watched& all = *[] {
     ::pthread_atfork([] { watched().mutex.lock(); }, [] { watched().mutex.unlock(); },

@@ -1,14 +1,14 @@
-// ForkGuard: a socket that the children of this process do not keep.
+// ForkGuard: closes a socket in the children of this process.
 //
-// A child that fork(2) makes has all descriptors of its parent. While it lives it would keep the parent's connections
-// open, and whoever is at the other end would take a parent that has ended for one that says nothing. So a child closes
-// them before fork() returns to it.
+// A child made by fork(2) has all descriptors of its parent and keeps its connections open. Peers
+// would take a parent that has ended for one that is silent. So a child closes them before fork()
+// returns in it.
 #ifndef LANYARD_NICSIM_WIRE_FORK_GUARD_H_
 #define LANYARD_NICSIM_WIRE_FORK_GUARD_H_
 
 namespace lanyard::nicsim {
 
-// Threads: one at a time; fork() may come from any.
+// Threads: one at a time; any thread may call fork().
 class ForkGuard {
  public:
   ForkGuard() = default;
@@ -16,10 +16,10 @@ class ForkGuard {
   ForkGuard& operator=(const ForkGuard&) = delete;
   ~ForkGuard() { release(); }
 
-  // A socket, from when it is open until release(), which comes before its end. One at a time.
+  // Guards one socket, from when it is open until release(). Call release() before closing it.
   void watch(int socket);
-  // Shuts the socket down, for those children that fork() did not make (clone(2)). May be repeated; does nothing in a
-  // child.
+  // Shuts the socket down, because children that fork() did not make (clone(2)) may hold it. May be
+  // repeated; does nothing in a child.
   void release();
 
  private:

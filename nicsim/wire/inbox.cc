@@ -6,9 +6,9 @@
 
 #include "transport/base/check.h"
 
-// Two mappings of one memory look like two memories to ThreadSanitizer. Where producer and consumer
-// are threads of one process, these tell it of the order that the slots' states make. The nonce
-// stands for the memory: it is the same in every mapping, and an address is only a name here.
+// ThreadSanitizer takes two mappings of one memory for two memories. If producer and consumer are
+// threads of one process, these calls tell it the order that the slots' states make. The nonce
+// stands for the memory, because it is the same in every mapping.
 #if defined(__SANITIZE_THREAD__)
 #define LANYARD_TSAN 1
 #elif defined(__has_feature)
@@ -42,19 +42,19 @@ void order_before(const InboxHeader*) {}
 Result<InboxPort> InboxPort::attach(void* memory, size_t bytes, uint64_t nonce) {
   auto* header = static_cast<InboxHeader*>(memory);
   if (bytes < Inbox::kHeaderBytes || header->magic != InboxHeader::kMagic)
-    return Status(Code::kInvalidArgument, "no inbox of a NIC");
+    return Status(Code::kInvalidArgument, "the shared memory holds no inbox of a NIC");
   if (header->version != InboxHeader::kVersion || header->slot_bytes != sizeof(Slot))
-    return Status(Code::kInvalidArgument, "an inbox of another version of Lanyard");
+    return Status(Code::kInvalidArgument, "the inbox is of another version of Lanyard");
   if (header->nonce != nonce)
-    return Status(Code::kNotFound, "the inbox of a later NIC");
+    return Status(Code::kNotFound, "the inbox belongs to a later NIC");
   const uint32_t slots = header->slots;
   if (slots < 2 || slots > Inbox::kMaxSlots || !std::has_single_bit(slots) || bytes < Inbox::bytes_for(slots))
-    return Status(Code::kInvalidArgument, "an inbox with impossible sizes");
+    return Status(Code::kInvalidArgument, "the inbox has impossible sizes");
   auto* first = reinterpret_cast<Slot*>(static_cast<std::byte*>(memory) + Inbox::kHeaderBytes);
   return InboxPort(header, first, slots);
 }
 
-// Another process can write nonsense into the ring; a producer gives up sooner than it spins.
+// Bounded attempts, because a faulty process may write anything into the ring.
 std::optional<uint64_t> InboxPort::take(uint32_t rank) {
   const uint64_t taken = Inbox::kTaken | uint64_t{rank % InboxHeader::kMaxProducers} << Inbox::kKindShift;
   const uint64_t first = header_->tail.load(std::memory_order_relaxed) & Inbox::kPositionMask;
@@ -72,14 +72,15 @@ std::optional<uint64_t> InboxPort::take(uint32_t rank) {
     const uint64_t reached = seen & Inbox::kPositionMask;
     const bool filled = seen != reached && (seen & Inbox::kTaken) == 0;
     if (((reached - (filled ? 1 : 0) - position) & mask_) != 0)
-      return std::nullopt;  // no position that this slot can have
+      return std::nullopt;  // this slot can never have such a position
     if (reached + mask_ == position || reached + mask_ + 1 == position) {
-      // Of the round before this one: full. await_room() looks at the tail.
+      // Full: the slot holds a frame of the round before. await_room() reads the tail.
       if (position != first)
         header_->tail.store(position, std::memory_order_relaxed);
       return std::nullopt;
     }
-    // Taken or filled by another; or, where the tail lags by a round, free for a later one than this.
+    // Another producer took or filled it. Or the tail lags by a round: then it is free for
+    // a later position.
     position = reached > position + mask_ ? reached - mask_ : position + 1;
   }
   return std::nullopt;
@@ -91,7 +92,7 @@ void InboxPort::fill(uint64_t position, const Packet& packet, const Frame& frame
   auto kind = static_cast<uint64_t>(frame.kind);
   slot->packet = packet;
   if (frame.kind == FrameKind::kPacket && frame.payload_bytes == 0) {
-    kind |= Inbox::kBare;  // one cache line carries it all
+    kind |= Inbox::kBare;  // one cache line holds the whole frame
   } else {
     slot->value = frame.value;
     slot->payload_bytes.store(frame.payload_bytes, std::memory_order_relaxed);
@@ -99,10 +100,10 @@ void InboxPort::fill(uint64_t position, const Packet& packet, const Frame& frame
       std::memcpy(slot->payload, frame.payload, frame.payload_bytes);
   }
   order_before(header_);
-  // Sequentially consistent: the bell reads who sleeps after this, and not before (bell.h).
+  // Sequentially consistent: the bell must read the sleepers after this store (bell.h).
   slot->state.store((position + 1) | kind << Inbox::kKindShift, std::memory_order_seq_cst);
   header_->bell.ring();
-  // The next slot's lines were last written by the consumer; fetch them while nobody waits.
+  // The consumer wrote the next slot's lines last; fetch them while no one waits.
   const Slot* next = &slots_[(position + 1) & mask_];
   __builtin_prefetch(next, 1);
   __builtin_prefetch(&next->value, 1);
@@ -110,8 +111,8 @@ void InboxPort::fill(uint64_t position, const Packet& packet, const Frame& frame
 
 bool InboxPort::await_room(uint32_t rank) {
   header_->stuck[rank / 64].fetch_or(uint64_t{1} << (rank % 64), std::memory_order_relaxed);
-  // Meets the consumer's exchange in return_slots(): either that one sees this rank, or this thread
-  // sees the slots that were returned before it.
+  // Pairs with the consumer's exchange in return_slots(): either the consumer sees this rank, or
+  // this thread sees the slots returned before it.
   header_->any_stuck.exchange(1, std::memory_order_acq_rel);
   const uint64_t position = header_->tail.load(std::memory_order_relaxed);
   const uint64_t state = slots_[position & mask_].state.load(std::memory_order_acquire);
@@ -128,7 +129,8 @@ Inbox::Inbox(void* memory, uint32_t slots, uint64_t nonce)
       slots_(reinterpret_cast<Slot*>(static_cast<std::byte*>(memory) + kHeaderBytes)),
       mask_(slots - 1),
       batch_(slots >= 64 ? slots / 8 : 1) {
-  LANYARD_CHECK(slots >= 2 && slots <= kMaxSlots && std::has_single_bit(slots), "an inbox has a power of two of slots");
+  LANYARD_CHECK(slots >= 2 && slots <= kMaxSlots && std::has_single_bit(slots),
+                "the number of slots of an inbox is a power of two");
   header_->slots = slots;
   header_->slot_bytes = sizeof(Slot);
   header_->nonce = nonce;
@@ -161,8 +163,8 @@ bool Inbox::return_slots() {
 bool Inbox::waiting() const {
   if (header_->nudged.load(std::memory_order_seq_cst) != 0)
     return true;
-  // A driver may pop meanwhile. A slot that has been given back was popped before, so head_ is then
-  // seen to have moved; "waiting" is the safe answer.
+  // Another thread may pop meanwhile. A returned slot was popped before, so head_ has moved by now.
+  // "Waiting" is then the safe answer.
   const uint64_t head = head_.load(std::memory_order_acquire);
   const uint64_t state = slots_[head & mask_].state.load(std::memory_order_seq_cst);
   return (state & kPositionMask) == head + 1 || head_.load(std::memory_order_acquire) != head;

@@ -1,19 +1,20 @@
-// The inbox of one NIC: a bounded ring of fixed slots in memory that several processes share. Any
-// number of producers put frames in, the NIC that owns it takes them out (D. Vyukov's ring: a
-// sequence number a slot; but it is the slot that a producer takes, with its rank, and not the tail).
+// Inbox: the incoming frames of one NIC, in a ring of fixed slots in memory that several
+// processes share. Any number of producers push frames; the NIC that owns it pops them. It is D.
+// Vyukov's ring, with a sequence number in each slot, but a producer takes the slot, with its
+// rank, and not the tail.
 //
-// Layout: InboxHeader, then Slot[slots]. The first 64 bytes of a slot hold all of a frame without
-// payload, so an ack is one cache line; payload follows after 80 bytes. Only bytes in use are
-// copied. The slots' stride is no multiple of 4096, so they do not all fall into one cache set.
+// Layout: InboxHeader, then Slot[slots]. The first 64 bytes of a slot hold a frame without payload,
+// so an ack is one cache line; the payload begins after 80 bytes. Only bytes in use are copied. The
+// slots' stride is not a multiple of 4096, so they do not all fall into one cache set.
 //
-// The tail says where to begin to look for a free slot, and nothing else: it is stored without care by whoever has
-// taken one, so it may lag, and a producer that finds a slot taken goes on to the next.
+// The tail is only a hint where to look for a free slot. Each producer that takes a slot stores it
+// without synchronisation, so it may lag. A producer that finds a slot taken tries the next.
 //
-// A producer that dies between taking a slot and filling it leaves it with its rank, and later frames of others behind
-// it. The consumer steps over such a slot once it knows of the death (skip_unfinished()).
+// If a producer dies before it fills its slot, the slot keeps its rank and blocks later frames. The
+// consumer skips the slot once it knows of the death (skip_unfinished()).
 //
-// Whatever a consumer reads here was written by another process: it is copied out first, and sizes
-// are checked before use. A producer that writes rubbish can have its frames dropped, not more.
+// The consumer trusts nothing here, because another process wrote it. It copies data out first and
+// checks sizes before use. A producer that writes nonsense gets its frames dropped, nothing worse.
 #ifndef LANYARD_NICSIM_WIRE_INBOX_H_
 #define LANYARD_NICSIM_WIRE_INBOX_H_
 
@@ -33,15 +34,15 @@ namespace lanyard::nicsim {
 
 enum class FrameKind : uint8_t {
   kPacket = 1,  // a packet with its payload, at most kInlineBytes
-  kOffer = 2,   // a write whose payload is still in the sender's memory, at address `value`
-  kPull = 3,    // back to the sender of an offer: the payload is wanted in chunks
-  kChunk = 4,   // a part of an offered payload that begins at byte `value`
-  kInvite = 5,  // back to the sender of an offer: help to copy, to address `value` (claims.h)
-  kHelped = 6,  // the answer: the last `value` bytes are copied, and the sender touches no more
-  kHello = 7,   // a sender's first: the payload is its address
+  kOffer = 2,   // a write whose payload is in the sender's memory, at address `value`
+  kPull = 3,    // answer to an offer: send the payload in chunks
+  kChunk = 4,   // part of an offered payload, from byte `value` on
+  kInvite = 5,  // answer to an offer: help to copy, to address `value` (claims.h)
+  kHelped = 6,  // answer to an invitation: the last `value` bytes are copied, no more follow
+  kHello = 7,   // a sender's first frame: its payload is the sender's address
 };
 
-// What goes into a slot beside the packet. `payload` is borrowed: the sender's memory, or the slot.
+// The part of a slot beside the packet. `payload` is borrowed from the sender's memory or the slot.
 struct Frame {
   FrameKind kind = FrameKind::kPacket;
   uint32_t payload_bytes = 0;
@@ -60,18 +61,19 @@ struct InboxHeader {
   uint32_t slots = 0;
   uint32_t slot_bytes = 0;
   uint64_t nonce = 0;               // of the owner's address
-  std::atomic<uint32_t> closed{0};  // the owner has gone, though its process may live
+  std::atomic<uint32_t> closed{0};  // the NIC has been closed, though its process may live
   alignas(64) Bell bell;
   alignas(64) std::atomic<uint64_t> tail{0};  // where a producer begins to look
   alignas(64) std::atomic<uint32_t> any_stuck{0};
-  std::atomic<uint32_t> nudged{0};                       // to this inbox's owner: one that you found full has room
-  std::atomic<uint64_t> stuck[kMaxProducers / 64] = {};  // who found this inbox full, by rank
-  Claims claims[kMaxShared];                             // of the long writes to the owner that both sides copy
+  std::atomic<uint32_t> nudged{0};                       // set if another inbox that was full for this owner has room
+  std::atomic<uint64_t> stuck[kMaxProducers / 64] = {};  // by rank: producers that found this inbox full
+  Claims claims[kMaxShared];                             // for long writes to the owner that both sides copy
 };
 
 struct Slot {
-  // A free slot for position p holds p; one that is being filled p, with kTaken and the producer's rank above it; a
-  // filled one p + 1, with the frame's kind above it and kBare where nothing but the packet is filled in.
+  // For position p: p if free. While a producer fills it, p with kTaken and the producer's rank in
+  // the upper bits. Once filled, p + 1 with the frame's kind in the upper bits, and kBare if it
+  // holds only the packet.
   alignas(128) std::atomic<uint64_t> state;
   Packet packet;
   alignas(64) uint64_t value;
@@ -80,16 +82,16 @@ struct Slot {
 };
 static_assert(offsetof(Slot, packet) + sizeof(Packet) <= 64 && sizeof(Slot) == 4096 + 128);
 
-// A producer's view of an inbox. Owns nothing: the memory must outlive it. Copyable; any threads of
-// any process may use views of one inbox at a time. Nothing here blocks or allocates.
+// A producer's view of an inbox. The memory must outlive it. Copyable; any threads of any process
+// may use views of one inbox at once. No function blocks or allocates.
 class InboxPort {
  public:
   InboxPort() = default;
-  // kInvalidArgument where the memory holds no inbox with this nonce.
+  // kInvalidArgument if the memory holds no inbox of this version; kNotFound if its nonce differs.
   static Result<InboxPort> attach(void* memory, size_t bytes, uint64_t nonce);
 
-  // Copies packet and frame in and rings. False when full. Requires payload_bytes <= kInlineBytes. packet.source is the
-  // producer's rank.
+  // Copies packet and frame in and rings. False if full. Requires payload_bytes <= kInlineBytes.
+  // packet.source is the producer's rank.
   bool push(const Packet& packet, const Frame& frame) {
     const std::optional<uint64_t> position = take(packet.source);
     if (!position)
@@ -97,17 +99,18 @@ class InboxPort {
     fill(*position, packet, frame);
     return true;
   }
-  // Its two halves: the position of a slot that is this producer's to fill; none when full.
+  // The first half of push(): takes a slot for this producer and returns its position.
+  // None if full.
   std::optional<uint64_t> take(uint32_t rank);
   void fill(uint64_t position, const Packet& packet, const Frame& frame);
-  // Asks the owner to nudge `rank` (below kMaxProducers) when there is room. True where there is
-  // some by now, so that push() is worth another try: then no nudge may come.
+  // Asks the owner to nudge `rank` (below kMaxProducers) when there is room. True if there is room
+  // already: then try push() again, as a nudge may never come.
   bool await_room(uint32_t rank);
-  // Tells the owner that another inbox, which it had found full, has room.
+  // Tells the owner that another inbox, which was full for it, has room.
   void nudge();
   // Requires index < kMaxShared.
   Claims& claims(uint32_t index) const { return header_->claims[index]; }
-  // The owner has gone and reads no more.
+  // The owner is closed and reads no more.
   bool closed() const { return header_->closed.load(std::memory_order_acquire) != 0; }
 
  private:
@@ -115,25 +118,25 @@ class InboxPort {
 
   InboxHeader* header_ = nullptr;
   Slot* slots_ = nullptr;
-  uint64_t mask_ = 0;  // not read from the header again, which others can write
+  uint64_t mask_ = 0;  // never read again from the header, which others can write
 };
 
-// The owner's view of an inbox. Owns nothing: the memory must outlive it. Unless said otherwise one
-// thread at a time, whoever drives the NIC.
+// The owner's view of an inbox. The memory must outlive it. Unless stated otherwise, only the
+// thread that drives the NIC calls it.
 class Inbox {
  public:
   static constexpr uint32_t kInlineBytes = sizeof(Slot::payload);
   static constexpr uint32_t kMaxSlots = 65536;
 
   static size_t bytes_for(uint32_t slots) { return kHeaderBytes + slots * sizeof(Slot); }
-  // Makes an empty inbox. Requires a power of two from 2 to kMaxSlots of slots and bytes_for(slots)
-  // bytes, aligned to 128.
+  // Makes an empty inbox in bytes_for(slots) bytes, aligned to 128. `slots` is a power of two from
+  // 2 to kMaxSlots.
   Inbox(void* memory, uint32_t slots, uint64_t nonce);
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
 
-  // The oldest packet and frame; false where there is none. The payload is valid until pop(). Not
-  // to be trusted: payload_bytes is at most kInlineBytes, nothing else is sure.
+  // Gets the oldest packet and frame; false if there is none. The payload is valid until pop().
+  // payload_bytes is at most kInlineBytes; trust nothing else.
   bool front(Packet& packet, Frame& frame) const {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     const Slot& slot = slots_[head & mask_];
@@ -143,13 +146,12 @@ class Inbox {
     read(slot, state, packet, frame);
     return true;
   }
-  // Requires front(). The slot is not given back at once: see give_back().
+  // Requires front(). The producers get the slot only at give_back().
   void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
-  // Gives popped slots back to the producers and calls nudge_rank(rank) for each producer that had
-  // found the inbox full. Does nothing while few slots wait, unless `all`: a slot's return takes
-  // its cache lines away from whoever needs them now, so it is best done when there is nothing
-  // else.
+  // Returns popped slots to the producers and calls nudge_rank(rank) for each producer that found
+  // the inbox full. Unless `all`, does nothing while few slots wait. Pass `all` when idle:
+  // returning a slot takes its cache lines from other cores.
   template <typename NudgeRank>
   void give_back(bool all, NudgeRank&& nudge_rank) {
     const uint64_t popped = head_.load(std::memory_order_relaxed) - returned_;
@@ -162,7 +164,7 @@ class Inbox {
     }
   }
 
-  // The producer that has taken the slot at the front and not filled it, if one has.
+  // The rank of the producer that has taken the front slot and not filled it, if any.
   std::optional<uint32_t> unfinished() const {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     const uint64_t state = slots_[head & mask_].state.load(std::memory_order_acquire);
@@ -170,10 +172,10 @@ class Inbox {
       return std::nullopt;
     return static_cast<uint32_t>((state & ~kTaken) >> kKindShift);
   }
-  // Steps over that slot. Requires that its producer will not fill it any more.
+  // Skips that slot. Requires that its producer will never fill it.
   void skip_unfinished() { pop(); }
 
-  // Whether a frame or a nudge waits: sequentially consistent, as the bell needs it. Any thread.
+  // Whether a frame or a nudge waits. Sequentially consistent, as the bell requires. Any thread.
   bool waiting() const;
   // Whether there was a nudge since the last call.
   bool take_nudge() {
@@ -186,7 +188,7 @@ class Inbox {
   Claims& claims(uint32_t index) const { return header_->claims[index]; }
 
  private:
-  static constexpr uint64_t kPositionMask = (uint64_t{1} << 51) - 1;  // years of frames
+  static constexpr uint64_t kPositionMask = (uint64_t{1} << 51) - 1;  // enough for years of frames
   static constexpr int kKindShift = 51;
   static constexpr uint64_t kBare = 0x80;
   static constexpr uint64_t kTaken = uint64_t{1} << 63;
@@ -195,7 +197,7 @@ class Inbox {
   friend class InboxPort;
 
   void read(const Slot& slot, uint64_t state, Packet& packet, Frame& frame) const;
-  // Whether a producer has found the inbox full since the last time.
+  // Whether a producer has found the inbox full since the last call.
   bool return_slots();
 
   InboxHeader* header_;

@@ -20,7 +20,7 @@ namespace ip = boost::asio::ip;
 
 namespace {
 
-// Of several the one that the system prefers; empty where there is none.
+// If there are several, the one that the system prefers; empty if there is none.
 std::string interface_of_default_route() {
   std::ifstream routes("/proc/net/route");
   std::string best;
@@ -45,7 +45,7 @@ bool is_bridge(const std::string& name) {
   return std::filesystem::exists("/sys/class/net/" + name + "/bridge", unknown);
 }
 
-// 169.254.0.0/16: what an interface gives itself where nobody assigns it an address.
+// 169.254.0.0/16: an interface chooses such an address itself if none is assigned.
 bool is_link_local(const NetworkInterface& interface) { return interface.address.starts_with("169.254."); }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace lanyard::nicsim {
 
 namespace {
 
-constexpr size_t kChunksPerTurn = 16;  // of one stream, before the next one's
+constexpr size_t kChunksPerTurn = 16;  // of one stream, before the next stream's turn
 
 RemoteCopy write(const ShmPeer& peer, const std::byte* from, uint64_t to, size_t bytes) {
   if (!peer.segment.same_process())
@@ -46,7 +46,7 @@ void ShmOffers::lose(uint32_t rank) {
   pushes_.erase_if([&](const Push& push) { return push.peer == rank; });
 }
 
-// ---- Written to the target's memory
+// ---- Writing to the target's memory
 
 void ShmOffers::take_invitation(const Packet& packet, uint64_t to) {
   const Offer* offer = find(packet.source, packet.token);
@@ -72,9 +72,9 @@ size_t ShmOffers::push_portions(uint64_t budget) {
   return steps;
 }
 
-// Returns whether there may be more to copy. What it takes it copies at once, so the target never
-// waits longer than that. While it holds a portion the target has not the whole, so there is no ack
-// yet, and the payload is valid.
+// Returns whether there may be more to copy. It copies a portion as soon as it has taken it, so
+// the target never waits longer than that. No ack can come while it holds a portion, so the
+// payload is valid.
 bool ShmOffers::push_portion(Push& push) {
   ShmPeer& peer = peers_[push.peer];
   const Offer* offer = find(push.peer, push.answer.token);
@@ -96,7 +96,7 @@ bool ShmOffers::push_portion(Push& push) {
   return true;
 }
 
-// ---- Streamed
+// ---- Streaming
 
 void ShmOffers::take_request(const Packet& packet) {
   Offer* offer = find(packet.source, packet.token);
@@ -108,7 +108,7 @@ void ShmOffers::take_request(const Packet& packet) {
 
 size_t ShmOffers::stream_portion() {
   size_t chunks = 0;
-  size_t blocked = 0;  // streams in a row that could not go on
+  size_t blocked = 0;  // successive streams that could not go on
   while (chunks < Wire::kPortionBytes / Inbox::kInlineBytes && blocked < streams_.size()) {
     const Stream stream = streams_.front();
     streams_.pop_front();
@@ -125,7 +125,7 @@ size_t ShmOffers::stream_portion() {
   return chunks;
 }
 
-// Returns how many chunks went out.
+// Returns the number of chunks sent.
 size_t ShmOffers::stream_turn(const Stream& stream, Offer& offer) {
   if (!peers_[stream.peer].outgoing.empty())
     return 0;  // packets go first

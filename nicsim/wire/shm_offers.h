@@ -1,6 +1,6 @@
-// ShmOffers: the long payloads that a shared-memory wire is sending. Each is offered and stays where it is until its
-// ack is here; meanwhile the target reads it by itself, invites this side to write a part of it, or asks for all of it
-// in chunks (shm_wire.h says when).
+// ShmOffers: the long payloads that a shared-memory wire is sending. Each stays where it is until
+// its ack arrives. Meanwhile the target reads it, invites this side to write a part of it, or asks
+// for all of it in chunks. shm_wire.h says when.
 #ifndef LANYARD_NICSIM_WIRE_SHM_OFFERS_H_
 #define LANYARD_NICSIM_WIRE_SHM_OFFERS_H_
 
@@ -14,34 +14,35 @@
 
 namespace lanyard::nicsim {
 
-// Threads: whoever drives the wire. What peers have written (packets, values) may be rubbish.
+// Threads: only the driver of the wire. Packets and values from peers must not be trusted.
 class ShmOffers {
  public:
   // The peers outlive it.
   explicit ShmOffers(ShmPeers& peers) : peers_(peers) {}
 
-  // Once the peers are known.
+  // Call once the number of peers is known.
   void set_peers() { offers_.resize(peers_.size()); }
-  // Requires that the peer was reached.
+  // The peer must have been reached.
   void offer(uint32_t rank, const Packet& packet, const std::byte* payload);
   void acknowledged(const Packet& ack);
-  // The target of an offer has asked for help, to write to `to`, or for chunks.
+  // The target of an offer asks this side to write to `to`, or to send chunks.
   void take_invitation(const Packet& packet, uint64_t to);
   void take_request(const Packet& packet);
 
-  // Writes to targets' memory, about `budget` bytes, and sends one portion of chunks. Returns the steps done.
+  // Writes about `budget` bytes to targets' memory and sends one portion of chunks.
+  // Returns the steps.
   size_t push_portions(uint64_t budget);
   size_t stream_portion();
   bool pushes() const { return !pushes_.empty(); }
   bool streams() const { return !streams_.empty(); }
-  // Whether the next call can do something whatever arrives.
+  // Whether the next call can do something even if nothing arrives.
   bool can_go_on() const { return !pushes_.empty() || (!streams_.empty() && !stream_stuck_); }
 
-  // What is for that peer is dropped.
+  // Drops everything for that peer.
   void lose(uint32_t rank);
 
  private:
-  // May be read or asked for until its ack is here.
+  // The target may read it or ask for it until its ack arrives.
   struct Offer {
     uint32_t token = 0;
     const std::byte* payload = nullptr;
@@ -49,12 +50,12 @@ class ShmOffers {
     uint64_t sent = 0;
     bool streaming = false;
   };
-  // One that goes to a peer that copies it as well.
+  // An offer that both sides copy.
   struct Push {
     uint32_t peer = 0;
     Packet answer;        // names the write and its claims
     uint64_t to = 0;      // in the peer's memory
-    uint64_t copied = 0;  // from the back
+    uint64_t copied = 0;  // counted from the back
   };
   struct Stream {
     uint32_t peer = 0;
@@ -67,8 +68,8 @@ class ShmOffers {
 
   ShmPeers& peers_;
   std::vector<std::vector<Offer>> offers_;  // by rank
-  Fifo<Push> pushes_;                       // written to the target's memory, in turn
-  Fifo<Stream> streams_;                    // going out in chunks, in turn
+  Fifo<Push> pushes_;                       // written to the targets' memory, in turn
+  Fifo<Stream> streams_;                    // sent in chunks, in turn
   bool stream_stuck_ = false;               // the last portion stopped at a full inbox
 };
 

@@ -43,7 +43,7 @@ bool ShmPeers::connect(uint32_t rank) {
   return true;
 }
 
-// Whoever sleeps without a limit is to look after the peers instead.
+// Wakes all sleepers, so that those without a timeout begin to look after the peers.
 void ShmPeers::watch_from_now_on() {
   if (reached_any_.exchange(true))
     return;
@@ -61,8 +61,8 @@ void ShmPeers::send(uint32_t rank, const Packet& packet, const Frame& frame) {
   peer.outgoing.push_back({packet, frame});
 }
 
-// One that always has room and never takes anything has been written to by somebody it is not for: its owner will read
-// nothing any more.
+// Ends a peer whose inbox reports room but accepts no frame. A stranger has written to that inbox,
+// and its owner will read nothing more.
 bool ShmPeers::push_or_await(uint32_t rank, const Packet& packet, const Frame& frame) {
   ShmPeer& peer = peers_[rank];
   for (int tries = 0; !peer.port.push(packet, frame); ++tries) {

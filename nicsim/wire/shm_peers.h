@@ -1,8 +1,8 @@
-// ShmPeers: the NICs that a shared-memory wire sends to: their inboxes, the frames that wait for room there, and
-// whether they live.
+// ShmPeers: the NICs that a shared-memory wire sends to, with their inboxes, the frames that wait
+// for room there, and whether they live.
 //
-// A peer is connected to when it is first sent to or heard of. One that cannot be, or whose end is seen, is kEnded
-// until the wire has taken what it had sent, and then kLost.
+// A peer is connected at the first frame to or from it. If that fails, or the peer is found to have
+// ended, it is kEnded. Once the wire has taken all its frames, it is kLost.
 #ifndef LANYARD_NICSIM_WIRE_SHM_PEERS_H_
 #define LANYARD_NICSIM_WIRE_SHM_PEERS_H_
 
@@ -27,9 +27,9 @@ struct ShmPeer {
   PeerSegment segment;
   InboxPort port;
   bool cma = false;       // its memory can be read
-  bool pushes = false;    // and written
-  bool helps = true;      // it copies where invited
-  bool awaiting = false;  // a nudge, since its inbox was full
+  bool pushes = false;    // its memory can be written
+  bool helps = true;      // it copies when invited
+  bool awaiting = false;  // waits for a nudge, since the peer's inbox was full
   struct Outgoing {
     Packet packet;
     Frame frame;
@@ -37,15 +37,16 @@ struct ShmPeer {
   Fifo<Outgoing> outgoing;
 };
 
-// Threads: whoever drives the wire, but for watched().
+// Threads: only the driver of the wire, except watched().
 class ShmPeers {
  public:
-  // Peers' memory is touched where `use_cma`. `bell` and `own` are this NIC's, and outlive it.
+  // Reads and writes peers' memory only if `use_cma`. `bell` and `own` are this NIC's
+  // and outlive it.
   ShmPeers(bool use_cma, Bell& bell, const ShmAddress& own) : use_cma_(use_cma), bell_(bell), own_(own) {}
 
-  // Once, before anything else: so many, none of them known.
+  // Call once, first. No peer is known yet.
   void set(size_t peers, uint32_t self);
-  // Requires that the peer is not known.
+  // The peer must not be known.
   void add(uint32_t rank, const ShmAddress& address) {
     peers_[rank].address = address;
     peers_[rank].state = ShmPeer::State::kNew;
@@ -55,29 +56,29 @@ class ShmPeers {
   uint32_t self() const { return self_; }
   ShmPeer& operator[](uint32_t rank) { return peers_[rank]; }
 
-  // Whether frames can be sent to that peer; connects at the first call.
+  // Whether frames can be sent to that peer. Connects at the first call.
   bool reach(uint32_t rank) {
     return peers_[rank].state == ShmPeer::State::kOpen || (peers_[rank].state == ShmPeer::State::kNew && connect(rank));
   }
-  // Whether one has been reached: from then on somebody has to look after them.
+  // Whether any peer has been reached. From then on a thread must call look_after().
   bool watched() const { return reached_any_.load(); }
 
-  // In the order of the calls: behind what is queued already. Requires that the peer was reached.
+  // Sends frames in the order of the calls, queued ones first. The peer must have been reached.
   void send(uint32_t rank, const Packet& packet, const Frame& frame);
-  // At once, or not at all: where the peer's inbox is full, false, and a nudge will come.
+  // Sends at once. False if the peer's inbox is full: a nudge will come.
   bool push_or_await(uint32_t rank, const Packet& packet, const Frame& frame);
-  // A nudge has come.
+  // Call after a nudge.
   void try_all_again();
   bool any_stuck() const { return !stuck_.empty(); }
-  // Sends what waits, as far as there is room; returns how many frames that was.
+  // Sends queued frames as far as there is room; returns their number.
   size_t drain();
 
-  // Finds those that have gone: a system call a peer.
+  // Finds peers that have ended. One system call per peer.
   void look_after();
   bool any_ended() const { return !ended_.empty(); }
-  // Those that have ended since the last call.
+  // The peers that have ended since the last call.
   std::vector<uint32_t> take_ended() { return std::exchange(ended_, {}); }
-  // What was for it is dropped.
+  // Drops everything for that peer.
   void lose(uint32_t rank);
 
  private:
@@ -90,8 +91,8 @@ class ShmPeers {
   const ShmAddress& own_;
   std::vector<ShmPeer> peers_;
   uint32_t self_ = 0;
-  std::vector<uint32_t> stuck_;  // those with a queue of outgoing frames
-  std::vector<uint32_t> ended_;  // and not yet taken
+  std::vector<uint32_t> stuck_;  // peers with queued frames
+  std::vector<uint32_t> ended_;  // not yet returned by take_ended()
   std::atomic<bool> reached_any_{false};
 };
 

@@ -14,13 +14,13 @@ namespace lanyard::nicsim {
 namespace {
 
 constexpr std::chrono::seconds kLongestCopy{1};
-constexpr uint64_t kSharedBytes = 2 * Claims::kMinPortion;  // as long a write is copied by both
+constexpr uint64_t kSharedBytes = 2 * Claims::kMinPortion;  // both sides copy writes of at least this length
 
 }  // namespace
 
 ShmPulls::~ShmPulls() {
-  // Nobody should copy into memory that is about to be somebody else's; but who has been stopped in the middle of it,
-  // or claims it falsely, is not waited for.
+  // A peer should not copy into memory that gets another use. But do not wait for ever: it may be
+  // stopped, or only claim to copy.
   const auto end = std::chrono::steady_clock::now() + kLongestCopy;
   const auto is_over = [&](uint32_t peer) {
     return peers_[peer].segment.process_ended() || std::chrono::steady_clock::now() > end;
@@ -51,9 +51,9 @@ void ShmPulls::take_offer(Sink& sink, const Packet& packet, uint64_t from) {
   }
 }
 
-// What is read from the source's memory goes on whatever the source does, but for the answer that a share waits for.
-// The share's claims stay in use until that is here; none of them is left to take, so that a source that is not copying
-// now never will.
+// Only writes that wait for their source can stall; reading its memory goes on without it. A
+// share's claims stay in use until the answer arrives. No portion of them is left, so a source that
+// is not copying now never will.
 bool ShmPulls::give_up_stalled(uint64_t key, Sink& sink) {
   bool all = true;
   for (std::vector<Pull>* pulls : {&waiting_, &streamed_}) {
@@ -89,7 +89,7 @@ void ShmPulls::lose(uint32_t rank, Sink& sink) {
   }
 }
 
-// ---- Read from the source's memory
+// ---- Reading the source's memory
 
 size_t ShmPulls::pull_portions(Sink& sink, uint64_t budget) {
   size_t steps = 0;
@@ -116,7 +116,7 @@ size_t ShmPulls::pull_portions(Sink& sink, uint64_t budget) {
   return steps;
 }
 
-// How much of it is to be read now: 0 where the source has taken what is left.
+// The number of bytes to read now: 0 if the source has taken what is left.
 uint64_t ShmPulls::next_portion(const Pull& pull, uint64_t budget) {
   const uint64_t left = pull.end - pull.done;
   if (!pull.share)
@@ -124,7 +124,7 @@ uint64_t ShmPulls::next_portion(const Pull& pull, uint64_t budget) {
   return inbox_.claims(*pull.share).take() ? std::min(Claims::portion(pull.packet.bytes), left) : 0;
 }
 
-// For a write that nobody copies any more.
+// For a write that no side copies any more.
 void ShmPulls::finish(Sink& sink, Pull pull) {
   switch (pull.outcome) {
     case RemoteCopy::kDone: return sink.landed(pull.packet, true);
@@ -147,10 +147,10 @@ RemoteCopy ShmPulls::read(const Pull& pull, size_t bytes) {
   return RemoteCopy::kDone;
 }
 
-// ---- Copied by both sides
+// ---- Copying by both sides
 
-// Not where it is short, all claims are in use, or the source has given up before: then this side
-// copies alone.
+// This side copies alone if the write is short, all claims are in use, or the source has
+// given up before.
 void ShmPulls::invite(Pull& pull) {
   const Packet& packet = pull.packet;
   if (packet.bytes < kSharedBytes || !peers_[packet.source].helps)
@@ -168,7 +168,6 @@ void ShmPulls::invite(Pull& pull) {
   peers_.send(packet.source, invitation, {.kind = FrameKind::kInvite, .value = reinterpret_cast<uint64_t>(pull.to)});
 }
 
-// The source touches that write no more.
 void ShmPulls::take_answer(Sink& sink, const Packet& packet, uint64_t copied) {
   if (packet.operand >= shares_.size())
     return;
@@ -176,7 +175,7 @@ void ShmPulls::take_answer(Sink& sink, const Packet& packet, uint64_t copied) {
   if (shares_[index].peer != packet.source || shares_[index].token != packet.token)
     return;
   shares_[index] = {};
-  // It has given up.
+  // The source has given up.
   if (inbox_.claims(index).take_all() > 0)
     peers_[packet.source].helps = false;
   const auto end_share = [&](Pull& pull) {
@@ -199,7 +198,7 @@ void ShmPulls::take_answer(Sink& sink, const Packet& packet, uint64_t copied) {
   finish(sink, pull);
 }
 
-// ---- Streamed
+// ---- Streaming
 
 void ShmPulls::ask_for_stream(const Pull& pull) {
   streamed_.push_back(pull);

@@ -1,5 +1,5 @@
-// ShmPulls: the long payloads that a shared-memory wire is receiving. Each is read from its source's memory, by both
-// sides where it is very long, or comes in chunks (shm_wire.h says when).
+// ShmPulls: the long payloads that a shared-memory wire is receiving. Each is read from its
+// source's memory, by both sides if it is very long, or arrives in chunks. shm_wire.h says when.
 #ifndef LANYARD_NICSIM_WIRE_SHM_PULLS_H_
 #define LANYARD_NICSIM_WIRE_SHM_PULLS_H_
 
@@ -17,12 +17,13 @@
 
 namespace lanyard::nicsim {
 
-// Threads: whoever drives the wire. What peers have written (packets, values) may be rubbish.
+// Threads: only the driver of the wire. Packets and values from peers must not be trusted.
 class ShmPulls {
  public:
   // The peers and this NIC's own inbox outlive it.
   ShmPulls(ShmPeers& peers, Inbox& inbox) : peers_(peers), inbox_(inbox), shares_(InboxHeader::kMaxShared) {}
-  // Waits for a peer that is copying a portion: from then on nobody writes where place() has said.
+  // Waits for a peer that is copying a portion. Afterwards no peer writes to memory
+  // that place() returned.
   ~ShmPulls();
   ShmPulls(const ShmPulls&) = delete;
   ShmPulls& operator=(const ShmPulls&) = delete;
@@ -30,16 +31,16 @@ class ShmPulls {
   // A write whose payload is at `from` in its source's memory.
   void take_offer(Sink& sink, const Packet& packet, uint64_t from);
   void take_chunk(Sink& sink, const Packet& packet, const Frame& frame);
-  // The source of a write that both copy touches it no more; it has copied the last `copied` bytes.
+  // The source of a write that both sides copy has finished: it has copied the last `copied` bytes.
   void take_answer(Sink& sink, const Packet& packet, uint64_t copied);
-  // Reads at most `budget` bytes; returns the steps done.
+  // Reads at most `budget` bytes; returns the steps.
   size_t pull_portions(Sink& sink, uint64_t budget);
-  // Whether the next call can do something whatever arrives.
+  // Whether the next call can do something even if nothing arrives.
   bool can_go_on() const { return !pulls_.empty(); }
 
-  // As Wire::give_up_stalled.
+  // As Wire::give_up_stalled().
   bool give_up_stalled(uint64_t key, Sink& sink);
-  // What comes from that peer is abandoned.
+  // Abandons everything from that peer.
   void lose(uint32_t rank, Sink& sink);
 
  private:
@@ -47,13 +48,13 @@ class ShmPulls {
     Packet packet;
     std::byte* to = nullptr;
     uint64_t from = 0;                   // in the source's memory
-    uint64_t done = 0;                   // from the front
-    uint64_t end = 0;                    // where the part begins of which the source has said that it is copied
-    std::optional<uint32_t> share = {};  // which of shares_, where the source may be copying too
+    uint64_t done = 0;                   // bytes read from the front
+    uint64_t end = 0;                    // start of the part that the source says it has copied
+    std::optional<uint32_t> share = {};  // index in shares_, if the source may be copying too
     RemoteCopy outcome = RemoteCopy::kDone;
-    std::optional<uint64_t> seen = {};  // what `done` was when give_up_stalled() looked
+    std::optional<uint64_t> seen = {};  // `done` at the last give_up_stalled()
   };
-  // A write to which its source has been invited, which may be copying until its answer is here.
+  // A write whose source has been invited. The source may be copying until its answer arrives.
   struct Share {
     static constexpr uint32_t kNobody = UINT32_MAX;
     uint32_t peer = kNobody;
@@ -68,9 +69,9 @@ class ShmPulls {
 
   ShmPeers& peers_;
   Inbox& inbox_;
-  Fifo<Pull> pulls_;            // read from the source's memory, in turn
-  std::vector<Pull> waiting_;   // for the source's answer, with nothing left to take
-  std::vector<Share> shares_;   // by their claims' index
+  Fifo<Pull> pulls_;            // read from the sources' memory, in turn
+  std::vector<Pull> waiting_;   // no portion left; waiting for the source's answer
+  std::vector<Share> shares_;   // indexed as their claims
   std::vector<Pull> streamed_;  // arriving in chunks
 };
 

@@ -29,7 +29,7 @@ uint64_t hash(const char* text, size_t bytes) {  // FNV-1a
   return value;
 }
 
-// Equal in all processes that share a running kernel, containers included.
+// Equal in all processes under one running kernel, containers included.
 uint64_t host_identity() {
   char text[256] = {};
   const FileDescriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
@@ -41,15 +41,15 @@ uint64_t host_identity() {
   return hash(text, static_cast<size_t>(bytes));
 }
 
-constexpr const char* kTcpDoes = "; LANYARD_SIM_WIRE=tcp on all ranks does without";
+constexpr const char* kTcpDoes = "; LANYARD_SIM_WIRE=tcp on all ranks needs no shared memory";
 
-// 0: the system does not say.
+// 0 if the system does not tell.
 ino_t namespace_of_this_process(const char* path) {
   struct stat info {};
   return ::stat(path, &info) == 0 ? info.st_ino : 0;
 }
 
-// Of a peer that lives.
+// The status for a peer that lives.
 Status unreachable(const std::string& what, int error) {
   std::string text = nic::kCannotBeReached + what + ": " + std::strerror(error);
   if (error == EMFILE)
@@ -135,7 +135,7 @@ Result<PeerSegment> PeerSegment::open(const ShmAddress& address) {
   PeerSegment segment;
   segment.pid_ = address.pid;
   segment.same_process_ = address.pid == ::getpid();
-  // First a hold on the process, then its file: if the file is the right one, so is the process.
+  // Open the process before its file: if the file is the right one, so is the process.
   if (!segment.same_process_)
     segment.pidfd_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, address.pid, 0)));
   const std::string folder = "/proc/" + std::to_string(address.pid) + "/fd";
@@ -143,7 +143,7 @@ Result<PeerSegment> PeerSegment::open(const ShmAddress& address) {
   const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) {
     const int error = errno;
-    // A process that lives has closed the file where its others can be seen.
+    // The folder can be read but the file is not there: a live process has closed it.
     const bool closed = error == ENOENT && ::access(folder.c_str(), F_OK) == 0;
     return closed || segment.process_ended() ? has_ended : unreachable("open " + path, error);
   }
@@ -151,7 +151,7 @@ Result<PeerSegment> PeerSegment::open(const ShmAddress& address) {
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
   if (::fstat(file.get(), &info) != 0 || seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
       static_cast<uint64_t>(info.st_size) != address.bytes)
-    return has_ended;  // and its numbers name something else
+    return has_ended;  // the numbers now name something else
   Result<Mapping> mapping = Mapping::map(file.get(), address.bytes);
   if (!mapping.ok())
     return Status(Code::kFailed, nic::kCannotBeReached + mapping.status().message());

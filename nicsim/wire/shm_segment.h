@@ -1,9 +1,9 @@
-// Shared memory between the NICs of one host, and what can be done to another process: map its
-// memory, read and write its memory, see it die.
+// Shared memory between the NICs of one host, and access to another process: map and copy its
+// memory, see it end.
 //
-// A segment is a memfd: it has no name that could be left behind, and goes with the last process
-// that maps it. Peers reach it through /proc/PID/fd/FD, which needs the same user, and the same pid and
-// user namespaces; a random nonce tells a segment from another one that got the same numbers later.
+// A segment is a memfd. It has no name that could stay behind, and ends with the last process that
+// maps it. Peers open it through /proc/PID/fd/FD, which needs the same user, pid namespace and user
+// namespace. A random nonce tells it from a later segment with the same numbers.
 #ifndef LANYARD_NICSIM_WIRE_SHM_SEGMENT_H_
 #define LANYARD_NICSIM_WIRE_SHM_SEGMENT_H_
 
@@ -20,7 +20,7 @@
 
 namespace lanyard::nicsim {
 
-// Plain data of which a nic::Address carries a copy. The first word, `tag`, is the same in all of a wire's.
+// Plain data that a nic::Address carries. Every address of one wire has the same first word, `tag`.
 template <typename Address>
 struct PlainAddress {
   nic::Address encode() const {
@@ -43,15 +43,15 @@ struct ShmAddress : PlainAddress<ShmAddress> {
   uint32_t tag = 0x314d4853;  // "SHM1"
   int32_t pid = 0;
   int32_t fd = -1;
-  uint32_t user_namespace = 0;  // files of processes in another one cannot be opened, in one direction or both
-  uint64_t host = 0;            // from the kernel's boot id: one running kernel
-  uint64_t pid_namespace = 0;   // pids mean something within it only; 0: there is no /proc
+  uint32_t user_namespace = 0;  // no access between processes of two such namespaces
+  uint64_t host = 0;            // from the kernel's boot id: names one running kernel
+  uint64_t pid_namespace = 0;   // where pids are valid; 0: there is no /proc
   uint64_t nonce = 0;
-  uint64_t base = 0;  // of the segment in its owner's memory
+  uint64_t base = 0;  // the segment's address in its owner's memory
   uint64_t bytes = 0;
 };
 
-// A file descriptor, closed in the end. Move-only.
+// A file descriptor, closed by the destructor. Move-only.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -69,7 +69,7 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// Mapped shared memory, unmapped in the end. Move-only.
+// Mapped shared memory, unmapped by the destructor. Move-only.
 class Mapping {
  public:
   Mapping() = default;
@@ -81,7 +81,7 @@ class Mapping {
     return *this;
   }
   ~Mapping();
-  // Maps a file that can be written. All pages are there afterwards: no page faults later.
+  // Maps a writable file. All pages exist afterwards, so there are no page faults later.
   static Result<Mapping> map(int fd, size_t bytes);
   void* base() const { return base_; }
   size_t bytes() const { return bytes_; }
@@ -91,46 +91,46 @@ class Mapping {
   size_t bytes_ = 0;
 };
 
-// This process's own segment, zeroed, of a size that nobody can change (so that nobody can make a
-// peer fault by cutting it off).
+// This process's own segment, zeroed. Its size is sealed, because a peer would fault if the
+// file were cut.
 struct OwnSegment {
   FileDescriptor fd;
   Mapping mapping;
   ShmAddress address;
-  // kFailed with the system's reason. Random nonce.
+  // Makes a random nonce. kFailed with the system's error.
   static Result<OwnSegment> create(size_t bytes);
 };
 
-// A peer's segment in this process, and a hold on the peer itself. Movable.
+// A peer's segment in this process, and a handle of the peer's process. Movable.
 class PeerSegment {
  public:
   PeerSegment() = default;
-  // kNotFound where the peer has gone, kFailed where it lives and cannot be reached; the message is as of
-  // nic::Nic::why_lost(). The nonce remains to be checked by whoever knows the contents.
+  // kNotFound if the peer has ended; kFailed if it lives but cannot be reached. The message is as
+  // nic::Nic::why_lost(). The caller checks the nonce.
   static Result<PeerSegment> open(const ShmAddress& address);
 
   void* base() const { return mapping_.base(); }
   size_t bytes() const { return mapping_.bytes(); }
   bool same_process() const { return same_process_; }
-  // Whether the peer's process has ended. A system call.
+  // Whether the peer's process has ended. One system call.
   bool process_ended() const;
 
  private:
   Mapping mapping_;
-  FileDescriptor pidfd_;  // none where the kernel has no pidfd
+  FileDescriptor pidfd_;  // invalid if the kernel has no pidfd
   pid_t pid_ = 0;
   bool same_process_ = false;
 };
 
 enum class RemoteCopy {
   kDone,
-  kRefused,   // not for this process or on this system: another way may work
-  kUnmapped,  // memory at either end is not there
+  kRefused,   // not allowed for this process or on this system; another way may work
+  kUnmapped,  // memory at either end is not mapped
   kGone,      // the process has ended
 };
 
-// Copies `bytes` from another process's memory (process_vm_readv(2)), and to it
-// (process_vm_writev(2)). A copy that fails may have been done in part.
+// Copies `bytes` from another process's memory (process_vm_readv(2)) or to it
+// (process_vm_writev(2)). A copy that fails may be done in part.
 RemoteCopy read_remote(pid_t pid, uint64_t from, std::byte* to, size_t bytes);
 RemoteCopy write_remote(pid_t pid, const std::byte* from, uint64_t to, size_t bytes);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kInlineBytes = Inbox::kInlineBytes;
 constexpr size_t kFramesPerPoll = 64;
-constexpr uint32_t kIdlePollsPerLook = 1024;  // then the clock is read
+constexpr uint32_t kIdlePollsPerLook = 1024;  // the clock is read once in so many
 
 std::string peer_name(size_t rank) { return "peer " + std::to_string(rank); }
 
@@ -19,7 +19,7 @@ std::string peer_name(size_t rank) { return "peer " + std::to_string(rank); }
 
 Result<std::unique_ptr<ShmWire>> ShmWire::create(const ShmOptions& options) {
   if (options.slots < 2 || options.slots > Inbox::kMaxSlots || !std::has_single_bit(options.slots))
-    return Status(Code::kInvalidArgument, "an inbox has a power of two of slots, 2 to 65536");
+    return Status(Code::kInvalidArgument, "the number of inbox slots must be a power of two from 2 to 65536");
   Result<OwnSegment> segment = OwnSegment::create(Inbox::bytes_for(options.slots));
   if (!segment.ok())
     return segment.status();
@@ -38,12 +38,12 @@ ShmWire::~ShmWire() { inbox_.close(); }
 
 Status ShmWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   if (ready_.load())
-    return {Code::kInvalidState, "the peers are known already"};
+    return {Code::kInvalidState, "set_peers() was called before"};
   if (peers.size() > kMaxPeers)
     return {Code::kInvalidArgument,
             "at most " + std::to_string(kMaxPeers) + " ranks share a host's memory: set LANYARD_SIM_WIRE=tcp"};
   if (self >= peers.size() || peers[self].bytes != address().bytes)
-    return {Code::kInvalidArgument, "this NIC's address does not stand at its own rank"};
+    return {Code::kInvalidArgument, "the address at index self is not this NIC's"};
   std::vector<std::optional<ShmAddress>> table(peers.size());
   for (uint32_t rank = 0; rank < peers.size(); ++rank) {
     if (rank == self || peers[rank].bytes.empty())
@@ -57,7 +57,7 @@ Status ShmWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   offers_.set_peers();
   ready_.store(true, std::memory_order_seq_cst);
   if (waiting())
-    inbox_.bell().ring();  // it may have come before anybody could poll it
+    inbox_.bell().ring();  // a packet may have come before any thread could poll it
   return {};
 }
 
@@ -72,7 +72,7 @@ Status ShmWire::add_peer(uint32_t rank, const nic::Address& address) {
   return {};
 }
 
-// What the address says, where this wire can reach it.
+// Decodes the address. An error if this wire cannot reach it.
 Result<ShmAddress> ShmWire::check(uint32_t rank, const nic::Address& encoded) const {
   const auto unreachable = [&](const std::string& why) {
     return Status(Code::kInvalidArgument, peer_name(rank) + why);
@@ -92,7 +92,7 @@ Result<ShmAddress> ShmWire::check(uint32_t rank, const nic::Address& encoded) co
   return *decoded;
 }
 
-// ---- Out
+// ---- Sending
 
 void ShmWire::send(uint32_t rank, const Packet& packet, const std::byte* payload) {
   if (peers_.reach(rank)) [[likely]] {
@@ -107,7 +107,7 @@ void ShmWire::send(uint32_t rank, const Packet& packet, const std::byte* payload
 
 bool ShmWire::give_up_stalled(uint64_t key, Sink& sink) { return pulls_.give_up_stalled(key, sink); }
 
-// ---- In
+// ---- Receiving
 
 size_t ShmWire::poll(Sink& sink) {
   if (!ready_.load(std::memory_order_acquire))
@@ -143,13 +143,13 @@ size_t ShmWire::take_frames(Sink& sink) {
   Packet packet;
   Frame frame;
   for (; count < kFramesPerPoll && inbox_.front(packet, frame); ++count) {
-    // Nothing of the frame is to be trusted (inbox.h): what makes no sense is dropped.
+    // Trust nothing in the frame (inbox.h) and drop invalid ones.
     if (packet.source < peers_.size() && packet.source != peers_.self() &&
         peers_[packet.source].state != ShmPeer::State::kLost) {
       if (frame.kind == FrameKind::kHello && !peers_.knows(packet.source)) [[unlikely]]
         take_hello(packet, frame);
       if (peers_[packet.source].state == ShmPeer::State::kNew) [[unlikely]]
-        peers_.reach(packet.source);  // a sender is watched, though nothing may ever be sent back
+        peers_.reach(packet.source);  // watches the sender even if nothing is ever sent back
       if (peers_.knows(packet.source))
         take(sink, packet, frame);
     }
@@ -170,7 +170,7 @@ void ShmWire::take(Sink& sink, const Packet& packet, const Frame& frame) {
   }
 }
 
-// Requires that the sender is not known.
+// The sender must not be known.
 void ShmWire::take_hello(const Packet& packet, const Frame& frame) {
   const Result<ShmAddress> address =
       check(packet.source, {.bytes = {frame.payload, frame.payload + frame.payload_bytes}});
@@ -198,9 +198,9 @@ void ShmWire::take_packet(Sink& sink, const Packet& packet, const Frame& frame) 
   }
 }
 
-// ---- Life and death
+// ---- Peers that end
 
-// Now and then: a system call a peer, so not with every idle poll.
+// Not at every idle poll, as it makes one system call per peer.
 void ShmWire::look_after_peers() {
   const bool slept = slept_.load(std::memory_order_relaxed);
   if (!slept && ++idle_polls_ % kIdlePollsPerLook != 0)
@@ -210,14 +210,14 @@ void ShmWire::look_after_peers() {
   if (now < next_look_)
     return;
   next_look_ = now + options_.watch_period;
-  // Whoever keeps the frames of others back, unless it is only slow.
+  // This producer holds up the frames of others. It may only be slow, so watch it.
   if (const std::optional<uint32_t> rank = inbox_.unfinished(); rank && *rank < peers_.size() && *rank != peers_.self())
     peers_.reach(*rank);
   peers_.look_after();
 }
 
-// Reports the peers that have ended. Called when the inbox is empty, and what they had sent has
-// been taken: they had ended before it was looked at.
+// Reports the peers that have ended. Called when the inbox is empty: they had ended before, so all
+// that they sent has been taken.
 size_t ShmWire::report_ended(Sink& sink) {
   const std::vector<uint32_t> ended = peers_.take_ended();
   lost_any_ = true;
@@ -230,7 +230,7 @@ size_t ShmWire::report_ended(Sink& sink) {
   return ended.size();
 }
 
-// What a peer that has ended had begun to send.
+// Skips a frame that a lost peer took a slot for and did not finish.
 size_t ShmWire::step_over_unfinished() {
   const std::optional<uint32_t> rank = inbox_.unfinished();
   if (!rank || *rank >= peers_.size() || peers_[*rank].state != ShmPeer::State::kLost)
@@ -250,7 +250,7 @@ void ShmWire::set_more(bool more) {
     return;
   more_.store(more, std::memory_order_seq_cst);
   if (more)
-    inbox_.bell().hand_over();  // whoever polls now may go elsewhere
+    inbox_.bell().hand_over();  // the thread that polls now may leave
 }
 
 void ShmWire::leave() {
@@ -260,7 +260,7 @@ void ShmWire::leave() {
 void ShmWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) {
   const bool watches = peers_.watched();
   if (watches)
-    timeout = std::min<Nanoseconds>(timeout, options_.watch_period);  // to see a peer die
+    timeout = std::min<Nanoseconds>(timeout, options_.watch_period);  // to find peers that end
   inbox_.bell().sleep(
       who, timeout, [this] { return waiting(); },
       [&] { return peers_.watched() == watches && (idle == nullptr || idle(object)); });

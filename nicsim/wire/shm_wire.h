@@ -1,30 +1,33 @@
-// The wire between the NICs of one host: an inbox in shared memory for each NIC (inbox.h), and bulk
-// data by one copy from the sender's memory to the receiver's (process_vm_readv(2) and
-// process_vm_writev(2), in one process memcpy).
+// ShmWire: the wire between the NICs of one host. Each NIC has an inbox in shared memory (inbox.h).
+// Bulk data takes one copy from the sender's memory to the receiver's: process_vm_readv(2) and
+// process_vm_writev(2), or memcpy in one process.
 //
 // Payloads of up to 4 KiB travel in the inbox's slot. A longer one stays where it is and the packet
-// travels as an offer; the receiver copies, one portion a poll(), several writes in turn. Where the
-// system refuses that to the receiver (or use_cma is false), the receiver asks for the payload and
-// the sender streams it through the inbox in chunks of 4 KiB.
+// travels as an offer. The receiver copies it, one portion per poll(), several writes in turn. If
+// the system refuses that (or use_cma is false), the receiver asks for the payload. The sender then
+// streams it through the inbox in chunks of 4 KiB.
 //
-// From 128 KiB on both sides copy, as one core alone does not use up the memory's bandwidth. The
-// receiver invites the sender to help and begins at the front; the sender begins at the back when
-// it polls next. Each takes portion after portion by claims in the receiver's segment (claims.h),
-// so a sender that never polls, or is refused, delays nothing. When the sender finds none left, or
-// cannot go on, it answers how much it has copied. Where it has taken a portion the receiver waits
-// for that answer, or the sender's end, before the write is landed, abandoned or streamed: nobody
-// writes there afterwards. The claims are used again only after the answer.
+// From 128 KiB on both sides copy, because one core does not use the full memory bandwidth. The
+// receiver invites the sender to help and begins at the front. At its next poll the sender begins
+// at the back. Both take portions by claims in the receiver's segment (claims.h), so a sender that
+// never polls, or is refused, delays nothing.
+//
+// When the sender finds no portion left or cannot go on, it answers how much it has copied. If it
+// has taken a portion, the receiver waits for that answer, or for the sender's end, before it
+// lands, abandons or streams the write. So nobody writes there afterwards. The claims are used
+// again only after the answer.
 //
 // Order (W1): place(), atomic_arrived() and ack_arrived() come in the order of send(). landed() of
-// a write of more than 4 KiB may come after later packets': small packets overtake bulk data. Rule
-// N7 of nic.h allows that.
+// a write of more than 4 KiB may come after those of later packets, so small packets overtake bulk
+// data. Rule N7 of nic.h allows that.
 //
-// An inbox that is full makes the sender keep frames in a queue of its own, which poll() empties;
-// the receiver nudges it when there is room. poll() takes frames in whatever the state of the way
-// out, so two NICs that fill each other's inboxes both go on.
+// If an inbox is full, the sender queues frames, and its poll() sends them later. The receiver
+// nudges it when there is room. poll() takes incoming frames even if outgoing ones are stuck, so
+// two NICs that fill each other's inboxes both go on.
 //
-// The death of a peer that has sent or been sent anything is noticed within some two watch periods by whoever polls or
-// sleeps: its process has ended, or its wire has been destroyed. What it had sent before is delivered first.
+// A thread that polls or sleeps finds within about two watch periods that a peer has ended. This
+// holds for peers that have sent or been sent anything, whether their process has ended or their
+// wire was destroyed. What such a peer sent before is delivered first.
 #ifndef LANYARD_NICSIM_WIRE_SHM_WIRE_H_
 #define LANYARD_NICSIM_WIRE_SHM_WIRE_H_
 
@@ -42,24 +45,23 @@
 namespace lanyard::nicsim {
 
 struct ShmOptions {
-  bool use_cma = true;   // single copies from and to a peer's memory (cross memory attach)
+  bool use_cma = true;   // copy directly from and to a peer's memory (cross memory attach)
   uint32_t slots = 256;  // of the inbox, a power of two from 2 to 65536; 4,224 bytes each
-  // How often it is looked whether peers live; no sleep lasts longer once one has been sent to or heard of.
+  // The interval of checks whether peers live. No sleep is longer once a peer has been reached.
   std::chrono::nanoseconds watch_period = std::chrono::milliseconds(100);
 };
 
-// Must live in the process that created it: not to be used in a child made by fork(). Several in
-// one process may be each other's peers. Threads as wire.h says; send() and poll() make no system
-// call unless somebody must be woken, bulk data be copied or a peer be looked for, and allocate
-// only for what has never been so many before.
+// Must not be used in a child made by fork(). Several wires in one process may be peers. Threads as
+// wire.h says. send() and poll() make system calls only to wake a thread, copy bulk data or check a
+// peer. They allocate only when more is queued or in flight than ever before.
 class ShmWire final : public Wire {
  public:
   static constexpr uint32_t kMaxPeers = InboxHeader::kMaxProducers;
 
-  // kInvalidArgument for impossible options, kFailed where the system has no memfd or no memory, or too small a limit
-  // of file sizes.
+  // kInvalidArgument for impossible options. kFailed if the system has no memfd or no memory, or
+  // its limit of file sizes is too small.
   static Result<std::unique_ptr<ShmWire>> create(const ShmOptions& options = {});
-  // The peers are told that this NIC has gone. Waits for a peer that is copying a portion.
+  // Tells the peers that this NIC is closed. Waits for a peer that is copying a portion.
   ~ShmWire() override;
 
   const char* name() const override { return "shm"; }
@@ -96,14 +98,14 @@ class ShmWire final : public Wire {
   Inbox inbox_;
   std::atomic<bool> ready_{false};  // set_peers() has been called
 
-  // Everything below belongs to the driver, but for the atomics.
+  // The rest is for the driver only, except the atomics.
   ShmPeers peers_;
   ShmOffers offers_;
   ShmPulls pulls_;
   bool lost_any_ = false;
   uint32_t idle_polls_ = 0;
   std::chrono::steady_clock::time_point next_look_{};
-  std::atomic<bool> more_{false};   // poll() has something to do whatever arrives
+  std::atomic<bool> more_{false};   // poll() has something to do even if nothing arrives
   std::atomic<bool> slept_{false};  // time may have passed since the last poll()
 };
 

@@ -56,10 +56,10 @@ void TcpDoor::accept() {
   });
 }
 
-// Descriptors may be short just now, or memory. Nobody is to be woken by who waits in the queue.
+// Call when descriptors or memory may be short. Connections in the queue must not wake sleepers.
 void TcpDoor::pause() {
-  // The oldest stranger's descriptor is the one that is wanted, if anybody waits: the system says that there is none
-  // before it looks.
+  // If a peer waits, close the oldest stranger, whose descriptor it needs. The system reports the
+  // shortage before it looks into the queue, so look first.
   pollfd queue{.fd = acceptor_.native_handle(), .events = POLLIN, .revents = 0};
   if (::poll(&queue, 1, 0) == 1)
     turn_away_oldest();

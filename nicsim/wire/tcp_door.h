@@ -1,8 +1,9 @@
-// Where a NIC of the TCP wire lets connections in. Anybody can connect: a connection is a stranger's until it has
-// proven to be a peer's (tcp_handshake.h), and strangers are few and do not stay. Where descriptors are short the door
-// is shut for a while; peers wait in the system's queue meanwhile.
+// TcpDoor: accepts the connections of a NIC of the TCP wire. Any program may connect. A
+// connection is a stranger's until it has proven to be a peer's (tcp_handshake.h). Few strangers
+// stay, and not for long. While descriptors are short the door accepts none, and peers wait in
+// the system's queue.
 //
-// Threads: the driver's, but for what is called before open().
+// Threads: only the driver's, except before open().
 #ifndef LANYARD_NICSIM_WIRE_TCP_DOOR_H_
 #define LANYARD_NICSIM_WIRE_TCP_DOOR_H_
 
@@ -25,12 +26,13 @@ class TcpDoor {
  public:
   TcpDoor(TcpHub& hub, FdNap& nap, boost::asio::io_context& io);
 
-  // On a port of the system's choice. kInvalidArgument where `interface` is no address of this host; kFailed.
+  // Listens on a port that the system chooses. kInvalidArgument if `interface` is not an address of
+  // this host; kFailed.
   Result<boost::asio::ip::tcp::endpoint> listen(const std::string& interface);
-  // Lets connections in from now on: at most so many strangers at a time (the oldest has to go for a new one), each for
-  // so long.
+  // Accepts connections from now on, at most `strangers` strangers at a time. Each may stay for
+  // `time`; a new one may replace the oldest.
   void open(size_t strangers, std::chrono::milliseconds time);
-  // The link has been admitted, or has ended.
+  // Call when the link has been admitted or has ended.
   void leaves(const TcpInLink& link);
 
  private:
@@ -51,10 +53,10 @@ class TcpDoor {
   TcpHub& hub_;
   FdNap& nap_;
   boost::asio::ip::tcp::acceptor acceptor_;
-  ForkGuard guard_;  // of the acceptor
+  ForkGuard guard_;  // for the acceptor
   boost::asio::steady_timer pause_timer_;
   boost::asio::steady_timer stranger_timer_;
-  std::deque<Stranger> strangers_;  // the oldest first
+  std::deque<Stranger> strangers_;  // oldest first
   bool timing_ = false;             // stranger_timer_ is set
   size_t max_strangers_ = 0;
   std::chrono::milliseconds time_{};

@@ -15,7 +15,7 @@ namespace {
 template <size_t bytes>
 void fill_randomly(std::array<std::byte, bytes>& array) {
   const ssize_t count = ::getrandom(array.data(), bytes, 0);
-  LANYARD_CHECK(count == static_cast<ssize_t>(bytes), "the system has random numbers");
+  LANYARD_CHECK(count == static_cast<ssize_t>(bytes), "getrandom() gives random numbers");
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ TcpProof prove(const TcpSecret& secret, TcpRole role, const TcpMeeting& meeting)
     TcpRole role;
     TcpMeeting meeting;
   } text{.role = role, .meeting = meeting};
-  static_assert(std::has_unique_object_representations_v<decltype(text)>, "no byte of it is left to chance");
+  static_assert(std::has_unique_object_representations_v<decltype(text)>, "the text has no padding");
   static_assert(sizeof(TcpProof) == SHA256_DIGEST_SIZE);
   hmac_sha256_ctx context;
   hmac_sha256_set_key(&context, secret.bytes.size(), reinterpret_cast<const uint8_t*>(secret.bytes.data()));

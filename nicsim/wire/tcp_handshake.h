@@ -1,19 +1,22 @@
 // How the two ends of a connection of the TCP wire prove to each other that they belong to one job,
 // before a packet travels:
 //
-//   connector -> listener   TcpHello: how it lays packets out, its rank, where it listens, a challenge
+//   connector -> listener   TcpHello: its packet layout, its rank, where it listens, a challenge
 //   listener -> connector   TcpAnswer: a challenge of its own, and its proof
 //   connector -> listener   TcpProof: the connector's
 //   listener -> connector   kTcpWelcome, one byte: packets may come
 //
-// Each NIC has a secret, which is part of its address. A proof is an HMAC-SHA-256 under the secret of one
-// of the two, over the role (listener or connector), both ranks, the connector's place and both
-// challenges. The secret is the listener's where the connector knows its address. Otherwise the listener
-// has connected here before, so that it knows the connector's. Secrets never travel here: MPI carries
-// them. Challenges are new for each connection, so an overheard proof is worth nothing later. A proof of
-// one end serves neither the other end nor the other direction.
+// Each NIC has a secret, which is part of its address. A proof is an HMAC-SHA-256 under the secret
+// of one of the two. It covers the role (listener or connector), both ranks, the connector's place
+// and both challenges. The secret is the listener's if the connector knows its address. Otherwise
+// it is the connector's, which the listener knows because it has connected before.
 //
-// Packets are neither encrypted nor signed: whoever can change traffic between two hosts can change them.
+// MPI carries the secrets; they never travel here. Challenges are new for each connection, so an
+// overheard proof is worth nothing later. A proof of one end serves neither the other end nor
+// the other direction.
+//
+// Packets are neither encrypted nor signed: whoever can change traffic between the hosts
+// can change them.
 #ifndef LANYARD_NICSIM_WIRE_TCP_HANDSHAKE_H_
 #define LANYARD_NICSIM_WIRE_TCP_HANDSHAKE_H_
 
@@ -40,20 +43,20 @@ struct TcpSecret {
 
 struct TcpAddress : PlainAddress<TcpAddress> {
   static constexpr uint32_t kByteOrder = 0x01020304;
-  static constexpr uint32_t kVersion = 5;  // of what travels on connections
+  static constexpr uint32_t kVersion = 5;  // of the protocol on connections
 
   uint32_t tag = 0x31504354;         // "TCP1"
   uint32_t byte_order = kByteOrder;  // packets travel as they lie in memory
   uint32_t version = kVersion;
   TcpPlace place;
-  TcpSecret secret;  // this NIC's own; tells it from an earlier one on the same port
+  TcpSecret secret;  // this NIC's own; differs for an earlier NIC on the same port
 };
 
 using TcpChallenge = std::array<std::byte, 16>;
 using TcpProof = std::array<std::byte, 32>;
 
 inline constexpr std::byte kTcpWelcome{0x57};
-// Later, before the listener closes a connection of a peer that lives for all it knows, and that it cannot reach.
+// Sent before the listener closes the connection of a peer that may live but cannot be reached.
 inline constexpr std::byte kTcpUnreachable{0x55};
 
 struct TcpHello {
@@ -64,11 +67,11 @@ struct TcpHello {
   uint32_t version = TcpAddress::kVersion;
   uint32_t packet_bytes = sizeof(Packet);
   uint32_t source = 0;            // rank
-  uint32_t listeners_secret = 1;  // 1: the proofs are under the listener's; 0: the connector's
+  uint32_t listeners_secret = 1;  // 1: the listener's secret is used for the proofs; 0: the connector's
   TcpPlace place{};               // the connector's
   TcpChallenge challenge{};
 
-  // Whether whoever says this lays packets out as this process does.
+  // Whether the other end has this process's packet layout.
   bool fits() const {
     return magic == kMagic && byte_order == TcpAddress::kByteOrder && version == TcpAddress::kVersion &&
            packet_bytes == sizeof(Packet);
@@ -81,7 +84,7 @@ struct TcpAnswer {
 };
 static_assert(sizeof(TcpHello) == 76 && sizeof(TcpAnswer) == 48);
 
-// What both ends know of one connection. The source has connected and will send.
+// The facts of one connection that both ends know. The source has connected and will send.
 struct TcpMeeting {
   uint32_t source = 0;
   uint32_t target = 0;
@@ -95,7 +98,7 @@ enum class TcpRole : uint32_t { kConnector = 1, kListener = 2 };
 
 TcpChallenge new_challenge();
 TcpProof prove(const TcpSecret& secret, TcpRole role, const TcpMeeting& meeting);
-// Takes as long for any two.
+// Compares in constant time.
 bool is_same(const TcpProof& one, const TcpProof& other);
 
 }  // namespace lanyard::nicsim

@@ -40,7 +40,7 @@ void TcpInLink::wait() {
 
 // ---- Strangers
 
-// The steps of the handshake return whether the link is to go on.
+// The steps of the handshake return whether the link goes on.
 bool TcpInLink::greet() {
   const size_t wanted = phase_ == Phase::kHello ? sizeof(TcpHello) : sizeof(TcpProof);
   error_code error;
@@ -82,7 +82,7 @@ bool TcpInLink::take_proof() {
     return false;
   error_code error;
   if (socket_.write_some(asio::buffer(&kTcpWelcome, 1), error) != 1 || error)
-    return false;  // it will try again
+    return false;  // the connector tries again
   if (!hub_.admit(meeting_, shared_from_this()))
     return false;
   admitted_ = true;
@@ -94,7 +94,7 @@ bool TcpInLink::take_proof() {
 
 // ---- Peers
 
-// Returns whether the link is to go on.
+// Returns whether the link goes on.
 bool TcpInLink::read_turn() {
   uint64_t turn = std::min(kTurnBytes, hub_.read_budget());
   bool drained = false;
@@ -115,7 +115,7 @@ bool TcpInLink::read_turn() {
     bytes_read_ += bytes;
     turn -= bytes;
     if (!parse()) {
-      why_ended_ = nic::kCannotBeReached + std::string("it sends what makes no sense");
+      why_ended_ = nic::kCannotBeReached + std::string("it sent data that is not of Lanyard's protocol");
       return false;
     }
     if (!open())
@@ -124,7 +124,7 @@ bool TcpInLink::read_turn() {
   return true;
 }
 
-// Straight to where the payload goes, and what comes after it into the buffer.
+// Reads payload straight to its place, and what follows it into the buffer.
 size_t TcpInLink::read_some(uint64_t limit, bool& drained, error_code& error) {
   std::array<asio::mutable_buffer, 2> buffers;
   const uint64_t left = receiving_ && to_ != nullptr ? packet_.bytes - done_ : 0;
@@ -141,8 +141,8 @@ size_t TcpInLink::read_some(uint64_t limit, bool& drained, error_code& error) {
   return bytes;
 }
 
-// False where the target is not mapped any more. Short messages are not worth a system call: there it is a fault of
-// this process, as any other store to such memory.
+// False if the target is no longer mapped. Short messages are not checked, since that costs a
+// system call: there such memory faults as in any other store.
 bool TcpInLink::copy(std::byte* to, const std::byte* from, uint64_t bytes) const {
   constexpr uint64_t kShort = 4096;
   RemoteCopy result = RemoteCopy::kRefused;
@@ -153,14 +153,14 @@ bool TcpInLink::copy(std::byte* to, const std::byte* from, uint64_t bytes) const
   return result != RemoteCopy::kUnmapped;
 }
 
-// The initiator is told, and the rest is thrown away.
+// Reports the failure to the initiator and discards the rest.
 void TcpInLink::give_up_unmapped() {
   if (!std::exchange(given_up_, true))
     hub_.sink().abandoned(packet_, Code::kUnmapped);
   to_ = nullptr;
 }
 
-// Takes what is whole. False where the peer does not speak this protocol.
+// Parses complete items. False if the peer does not keep the protocol.
 bool TcpInLink::parse() {
   while (open()) {
     if (receiving_) {

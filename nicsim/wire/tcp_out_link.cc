@@ -21,10 +21,10 @@ namespace {
 
 constexpr std::array<std::byte, 64 * 1024> kZeros{};
 
-// A fault in one that is shorter is a user's own, and looking costs a system call.
+// Shorter payloads are not checked, as that costs a system call.
 constexpr uint64_t kShort = 4096;
 
-// A byte of each page, read as from another process: what is not there makes an error, and no signal.
+// Reads a byte of each page as from another process: an unmapped page gives an error and no signal.
 bool is_mapped(const std::byte* memory, uint64_t bytes) {
   constexpr size_t kMostPages = 512;
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -49,7 +49,7 @@ TcpOutLink::TcpOutLink(TcpHub& hub, FdNap& nap, asio::io_context& io, const tcp:
                        const TcpMeeting& meeting, const TcpSecret& secret)
     : hub_(hub), nap_(nap), endpoint_(endpoint), meeting_(meeting), secret_(secret), socket_(io), timer_(io) {}
 
-// ---- Until the peer has admitted this link
+// ---- Connecting
 
 void TcpOutLink::connect() {
   give_up_at_ = Clock::now() + kConnectTime;
@@ -61,7 +61,7 @@ void TcpOutLink::attempt() {
   ++attempt_;
   error_code error;
   socket_.open(endpoint_.protocol(), error);
-  if (error)  // descriptors may be short just now
+  if (error)  // descriptors may be short now
     return try_again(nic::kCannotBeReached + ("socket: " + error.message()));
   set_tcp_options(socket_);
   guard_.watch(socket_.native_handle());
@@ -83,13 +83,14 @@ void TcpOutLink::set_timer(Clock::time_point when, void (TcpOutLink::*then)()) {
   });
 }
 
-// Once it is connected the system finds out whether the peer lives: it may well be busy elsewhere for longer.
+// Limits only connecting. Afterwards the system finds out whether the peer lives; it may be
+// busy for longer.
 void TcpOutLink::connecting_takes_too_long() {
   if (state_ == State::kConnecting)
-    fail(failure_.empty() ? why_not("it has not taken the connection in time") : failure_);
+    fail(failure_.empty() ? why_not("it has not accepted the connection in time") : failure_);
 }
 
-// What is to be said of a peer that was never reached.
+// The reason for a peer that was never reached.
 std::string TcpOutLink::why_not(const std::string& what) const {
   std::ostringstream text;
   text << nic::kCannotBeReached << "connect to " << endpoint_ << ": " << what
@@ -112,11 +113,11 @@ void TcpOutLink::connected(error_code error) {
                        .place = meeting_.source_place,
                        .challenge = meeting_.source_challenge};
   if (!say(&hello, sizeof hello))
-    return try_again(why_not("the connection broke at once"));
+    return try_again(why_not("the connection broke before the handshake ended"));
   watch();
 }
 
-// A new connection takes so few bytes at once.
+// So few bytes always fit into a new connection.
 bool TcpOutLink::say(const void* data, size_t bytes) {
   error_code error;
   return socket_.write_some(asio::buffer(data, bytes), error) == bytes && !error;
@@ -129,7 +130,7 @@ void TcpOutLink::watch() {
   });
 }
 
-// Nothing comes here but the greeting and the end.
+// Only the handshake and the end of the connection arrive here.
 void TcpOutLink::readable(error_code error) {
   if (state_ == State::kGreeting || state_ == State::kProven)
     return greet();
@@ -153,10 +154,10 @@ void TcpOutLink::greet() {
   if (error == asio::error::would_block)
     return watch();
   if (error || bytes == 0)
-    return try_again(why_not("the greeting was not answered"));
+    return try_again(why_not("it did not answer the handshake"));
   if (proven) {
     if (welcome != kTcpWelcome)
-      return fail(why_not("somebody else listens there"));
+      return fail(why_not("another program listens there"));
     state_ = State::kOpen;
     watch();
     return flush();
@@ -166,10 +167,10 @@ void TcpOutLink::greet() {
     return watch();
   meeting_.target_challenge = answer_.challenge;
   if (!is_same(answer_.proof, prove(secret_, TcpRole::kListener, meeting_)))
-    return fail(why_not("somebody else listens there"));
+    return fail(why_not("another program listens there"));
   const TcpProof proof = prove(secret_, TcpRole::kConnector, meeting_);
   if (!say(proof.data(), proof.size()))
-    return try_again(why_not("the connection broke at once"));
+    return try_again(why_not("the connection broke before the handshake ended"));
   state_ = State::kProven;
   watch();
 }
@@ -194,7 +195,8 @@ void TcpOutLink::queue(const Packet& packet, const std::byte* payload) {
   items_.push_back({.packet = packet, .payload = payload, .payload_bytes = payload_bytes(packet)});
 }
 
-// An honest peer answers nothing of which it has not the head, and the items go out one after the other.
+// A correct peer answers only operations whose head it has, and items are sent in order. So it
+// is the first.
 void TcpOutLink::acknowledged(uint32_t token) {
   if (!items_.empty() && items_.front().packet.token == token)
     items_.front().payload = nullptr;
@@ -218,8 +220,9 @@ void TcpOutLink::flush() {
     write_when_ready();
 }
 
-// Looks whether the long payloads that may go out next are there: the operations of those that are not fail, and
-// nothing else. Once a packet has been begun nothing but the end of the connection can tell the peer.
+// Checks the memory of the long payloads that may be sent next, and fails the operations
+// whose memory is unmapped. Once part of a packet is sent, only the end of the connection can
+// tell the peer.
 void TcpOutLink::drop_unmapped() {
   bool all_there = true;
   for (size_t i = 0; i < std::min(items_.size(), kMaxBuffers); ++i) {
@@ -239,7 +242,7 @@ void TcpOutLink::drop_unmapped() {
   });
 }
 
-// From inside poll(), which this may not be.
+// poll() calls this later: a send() may be running now.
 void TcpOutLink::fail_unmapped(uint32_t token) {
   hub_.handler_queued();
   asio::post(socket_.get_executor(), [self = shared_from_this(), token] {
@@ -249,7 +252,7 @@ void TcpOutLink::fail_unmapped(uint32_t token) {
   });
 }
 
-// What is to be written next: at most kMaxBuffers pieces and a portion of bytes.
+// Collects what to write next: at most kMaxBuffers pieces and one portion of bytes.
 size_t TcpOutLink::gather(Buffers& buffers, uint64_t& bytes) {
   size_t count = 0;
   const auto add = [&](const void* data, uint64_t size) {
@@ -267,7 +270,7 @@ size_t TcpOutLink::gather(Buffers& buffers, uint64_t& bytes) {
     uint64_t left = item.payload_bytes - gone;
     if (item.payload != nullptr && left > 0)
       add(item.payload + gone, std::exchange(left, 0));
-    // Of the first item alone: packet and zeros are few enough pieces.
+    // Only the first item has zeros, so the pieces suffice.
     static_assert(2 + Wire::kPortionBytes / kZeros.size() <= kMaxBuffers);
     for (; left > 0 && bytes < Wire::kPortionBytes; left -= std::min<uint64_t>(left, kZeros.size()))
       add(kZeros.data(), std::min<uint64_t>(left, kZeros.size()));
@@ -305,9 +308,9 @@ void TcpOutLink::write_when_ready() {
   });
 }
 
-// ---- The end
+// ---- Closing
 
-// From inside poll(), which this may not be.
+// poll() calls this later: a send() may be running now.
 void TcpOutLink::fail_later(std::string why) {
   hub_.handler_queued();
   asio::post(socket_.get_executor(), [self = shared_from_this(), why = std::move(why)] {

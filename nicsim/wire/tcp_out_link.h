@@ -1,4 +1,4 @@
-// A NIC's connection to a peer, for sending (tcp_hub.h).
+// TcpOutLink: a NIC's connection to a peer, for sending (tcp_hub.h).
 #ifndef LANYARD_NICSIM_WIRE_TCP_OUT_LINK_H_
 #define LANYARD_NICSIM_WIRE_TCP_OUT_LINK_H_
 
@@ -21,20 +21,20 @@ namespace lanyard::nicsim {
 
 class TcpOutLink : public std::enable_shared_from_this<TcpOutLink> {
  public:
-  // `meeting` without challenges; `secret`: for its proofs.
+  // `meeting` has no challenges yet. `secret` is for the proofs.
   TcpOutLink(TcpHub& hub, FdNap& nap, boost::asio::io_context& io, const boost::asio::ip::tcp::endpoint& endpoint,
              const TcpMeeting& meeting, const TcpSecret& secret);
 
-  // Starts to connect. Where the peer refuses, or has not taken the connection in kConnectTime, the link ends. Where
-  // the connection breaks before the peer has admitted it (it may be short of descriptors), it is tried again
-  // meanwhile.
+  // Starts to connect. The link ends if the peer refuses, or has not accepted within kConnectTime.
+  // Until then, if the connection breaks before the peer has admitted it (descriptors may be short
+  // there), it is tried again.
   void connect();
-  // Queues a packet. Its payload is read until it has gone out, or acknowledged() is called.
+  // Queues a packet. Its payload is read until it has been sent, or until acknowledged() is called.
   void queue(const Packet& packet, const std::byte* payload);
-  // The peer has answered the operation. A write may be refused as soon as its head is there: what has not gone out of
-  // its payload by then is replaced by zeros, which the peer throws away.
+  // The peer has answered the operation. A refusal may come as soon as the head of a write is
+  // there. Then zeros replace the rest of its payload, and the peer discards them.
   void acknowledged(uint32_t token);
-  // Writes what the connection takes now, at most one portion.
+  // Writes what the connection accepts now, at most one portion.
   void flush();
   void close();
 
@@ -42,15 +42,15 @@ class TcpOutLink : public std::enable_shared_from_this<TcpOutLink> {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kConnectTime{10};
   static constexpr std::chrono::milliseconds kPause{50};
-  static constexpr size_t kMaxBuffers = 64;  // what Asio passes to one system call
+  static constexpr size_t kMaxBuffers = 64;  // Asio passes at most so many to one system call
   using Buffers = std::array<boost::asio::const_buffer, kMaxBuffers>;
 
   struct Item {
     Packet packet;
     const std::byte* payload = nullptr;  // null: zeros
     uint64_t payload_bytes = 0;
-    bool looked_at = false;  // whether its memory is there
-    bool gone = false;       // it is not
+    bool looked_at = false;  // drop_unmapped() has checked its memory
+    bool gone = false;       // its memory is not mapped
   };
 
   void drop_unmapped();
@@ -78,15 +78,15 @@ class TcpOutLink : public std::enable_shared_from_this<TcpOutLink> {
   TcpMeeting meeting_;
   const TcpSecret secret_;
   boost::asio::ip::tcp::socket socket_;
-  ForkGuard guard_;      // of the socket
+  ForkGuard guard_;      // for the socket
   std::string failure_;  // of the last attempt
   boost::asio::steady_timer timer_;
   Clock::time_point give_up_at_{};
-  uint32_t attempt_ = 0;  // handlers of earlier ones do nothing
+  uint32_t attempt_ = 0;  // handlers of earlier attempts do nothing
   TcpAnswer answer_;
-  size_t heard_ = 0;  // bytes of the answer
+  size_t heard_ = 0;  // bytes of the answer read so far
   Fifo<Item> items_;
-  uint64_t front_sent_ = 0;  // bytes of the first item, packet and payload
+  uint64_t front_sent_ = 0;  // bytes of the first item sent, packet and payload
   enum class State { kIdle, kConnecting, kGreeting, kProven, kOpen, kBlocked, kClosed } state_ = State::kIdle;
 };
 

@@ -25,11 +25,11 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr size_t kHandlersPerPoll = 64;
-// All peers may connect at once; that many strangers more may be at the door.
+// All peers may connect at once, and so many strangers beside them.
 constexpr size_t kSpareStrangers = 64;
-// How long what a peer has sent may take to arrive after its end has been seen elsewhere.
+// After a peer's end has been seen elsewhere, its last packets may take this long to arrive.
 constexpr milliseconds kGrace{100};
-// How long sleepers sleep at most while handlers wait that no descriptor announces.
+// The longest sleep while a handler is queued that no descriptor announces.
 constexpr milliseconds kHandlerPeriod{20};
 
 tcp::endpoint endpoint_of(const TcpPlace& place) {
@@ -42,7 +42,7 @@ tcp::endpoint endpoint_of(const TcpPlace& place) {
 
 bool is_same(const TcpPlace& one, const TcpPlace& other) { return std::memcmp(&one, &other, sizeof one) == 0; }
 
-// What the address says, where this wire can reach it.
+// Decodes the address. An error if this wire cannot reach it.
 Result<TcpAddress> check(uint32_t rank, const nic::Address& encoded) {
   const std::string name = "peer " + std::to_string(rank);
   const std::optional<TcpAddress> decoded = TcpAddress::decode(encoded);
@@ -50,7 +50,7 @@ Result<TcpAddress> check(uint32_t rank, const nic::Address& encoded) {
     return Status(Code::kInvalidArgument,
                   name + " has no TCP wire: set LANYARD_SIM_WIRE to the same value on all ranks");
   if (decoded->byte_order != TcpAddress::kByteOrder)
-    return Status(Code::kInvalidArgument, name + " has another byte order, which is not supported");
+    return Status(Code::kInvalidArgument, name + " has another byte order, which Lanyard does not support");
   if (decoded->version != TcpAddress::kVersion)
     return Status(Code::kInvalidArgument, name + " has another version of Lanyard");
   return *decoded;
@@ -114,7 +114,7 @@ class TcpWire final : public Wire, public TcpHub {
   std::atomic<bool> ready_{false};  // set_peers() has been called
   std::atomic<uint32_t> queued_{0};
 
-  // The driver's.
+  // For the driver only.
   Sink* sink_ = nullptr;  // inside poll()
   uint64_t budget_ = 0;
   std::vector<uint32_t> dirty_;
@@ -134,9 +134,9 @@ Status TcpWire::listen(const std::string& ip) {
 
 Status TcpWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   if (ready_.load())
-    return {Code::kInvalidState, "the peers are known already"};
+    return {Code::kInvalidState, "set_peers() was called before"};
   if (self >= peers.size() || peers[self].bytes != address().bytes)
-    return {Code::kInvalidArgument, "this NIC's address does not stand at its own rank"};
+    return {Code::kInvalidArgument, "the address at index self is not this NIC's"};
   std::vector<std::unique_ptr<Peer>> table;
   for (const nic::Address& encoded : peers) {
     table.push_back(std::make_unique<Peer>(io_));
@@ -165,7 +165,7 @@ Status TcpWire::add_peer(uint32_t rank, const nic::Address& encoded) {
   return {};
 }
 
-// Two containers with addresses of their own are two hosts.
+// By address: containers with addresses of their own count as different hosts.
 bool TcpWire::shares_host(uint32_t rank) const {
   return endpoint_of(*peers_[rank]->place).address() == endpoint_of(address_.place).address();
 }
@@ -185,7 +185,7 @@ void TcpWire::send(uint32_t rank, const Packet& packet, const std::byte* payload
   if (sink_ == nullptr)
     return peer.out->flush();
   if (!std::exchange(peer.dirty, true))
-    dirty_.push_back(rank);  // answers go out together
+    dirty_.push_back(rank);  // sends answers together
 }
 
 size_t TcpWire::poll(Sink& sink) {
@@ -243,7 +243,7 @@ void TcpWire::acknowledged(uint32_t rank, uint32_t token) {
     peers_[rank]->out->acknowledged(token);
 }
 
-// Whoever has closed its link to us has sent all it ever will.
+// A peer that has closed its link to us sends nothing more.
 void TcpWire::in_ended(uint32_t rank, const std::string& why) { lose(rank, why); }
 
 void TcpWire::out_ended(uint32_t rank, const std::string& why) {
@@ -251,7 +251,7 @@ void TcpWire::out_ended(uint32_t rank, const std::string& why) {
     give_grace(rank, why);
 }
 
-// The peer has gone, but what it has sent may still be on the way here: as long as something comes it is not lost.
+// The peer has ended, but packets from it may still be arriving. It is not lost while they come.
 void TcpWire::give_grace(uint32_t rank, const std::string& why) {
   Peer& peer = *peers_[rank];
   const auto bytes_read = [](const Peer& from) { return from.in == nullptr ? 0 : from.in->bytes_read(); };
