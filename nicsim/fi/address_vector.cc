@@ -43,17 +43,17 @@ int close_vector(struct fid* fid) {
 }
 
 int insert(struct fid_av* fid, const void* addresses, size_t count, fi_addr_t* places, uint64_t flags, void*) {
-  // FI_MORE is a hint; whatever else there is would have to be done in another way.
+  // FI_MORE is only a hint. Other flags would need other behaviour.
   if ((flags & ~FI_MORE) != 0 || addresses == nullptr)
     return -FI_EINVAL;
   AddressVector* vector = vector_of(fid);
   int inserted = 0;
-  // All NICs of a job have addresses of one length, which are those of their endpoints.
+  // All addresses of a job have the length of this NIC's own.
   const nic::Address& own = vector->domain().peers().own();
   const size_t bytes = own.bytes.size();
   for (size_t i = 0; i < count; ++i) {
     const std::byte* address = static_cast<const std::byte*>(addresses) + i * bytes;
-    // Their first word tells the wire.
+    // The first word names the wire.
     const bool is_ours = std::memcmp(address, own.bytes.data(), sizeof(uint32_t)) == 0;
     const fi_addr_t place = is_ours ? vector->insert({.bytes = {address, address + bytes}}) : FI_ADDR_NOTAVAIL;
     if (places != nullptr)
@@ -90,7 +90,7 @@ fi_ops_av vector_ops = {
 int open_address_vector(struct fid_domain* fid, struct fi_av_attr* attributes, struct fid_av** out, void* context) {
   if (attributes != nullptr) {
     if (attributes->flags != 0 || attributes->name != nullptr || attributes->rx_ctx_bits != 0)
-      return refuse(FI_ENOSYS, FI_LOG_AV, "the simulated vectors are private and synchronous");
+      return refuse(FI_ENOSYS, FI_LOG_AV, "the simulated provider has only private, synchronous address vectors");
     attributes->type = attributes->type == FI_AV_UNSPEC ? FI_AV_TABLE : attributes->type;
   }
   auto* domain = &static_cast<Domain&>(*fid);

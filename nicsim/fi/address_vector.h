@@ -1,4 +1,4 @@
-// The address vector: fi_addr_t is a place in it.
+// The address vector of the simulated provider. A fi_addr_t is an index in it.
 #ifndef LANYARD_NICSIM_FI_ADDRESS_VECTOR_H_
 #define LANYARD_NICSIM_FI_ADDRESS_VECTOR_H_
 
@@ -20,21 +20,21 @@ class AddressVector : public fid_av {
 
   Domain& domain() { return domain_; }
 
-  // The place of the new address, FI_ADDR_NOTAVAIL where there is no room for it (peer_table.h).
+  // Returns the new address's index, FI_ADDR_NOTAVAIL if it cannot be added (peer_table.h).
   fi_addr_t insert(const nic::Address& address);
   void remove(fi_addr_t place);
-  // What the NIC calls the owner of that address.
+  // The NIC's peer number for the address at `place`; none if it has been removed.
   std::optional<uint32_t> peer(fi_addr_t place) const;
 
-  std::atomic<int> endpoints{0};  // bound
+  std::atomic<int> endpoints{0};  // number of bound endpoints
 
  private:
   Domain& domain_;
-  mutable std::mutex mutex_;                    // guards what follows
-  std::vector<std::optional<uint32_t>> peers_;  // by place; nothing where it has been removed
+  mutable std::mutex mutex_;                    // guards the member below
+  std::vector<std::optional<uint32_t>> peers_;  // by fi_addr_t; none if removed
 };
 
-// As struct fi_ops_domain's av_open. Closed by fi_close(): -FI_EBUSY while endpoints are bound.
+// As av_open in struct fi_ops_domain. fi_close() returns -FI_EBUSY while endpoints are bound.
 int open_address_vector(struct fid_domain* domain, struct fi_av_attr* attributes, struct fid_av** vector,
                         void* context);
 

@@ -33,7 +33,7 @@ class LateWire::LateSink final : public Sink {
     return staging;
   }
   void landed(const Packet& packet, bool placed) override {
-    // List it before it counts: from then on the region may be closed.
+    // Add it before it counts: once it has counted, the region may be closed.
     if (std::unique_ptr<Write> write = take(packet)) {
       const std::lock_guard lock(wire_.mutex_);
       write->due = steady_clock::now() + kDelay;

@@ -1,9 +1,11 @@
-// LateWire: a wire behind which a message counts before its bytes are in memory, as a card's may whose count and whose
-// data take different ways. Bytes come some 100 us after their count, in the order in which they were counted; whatever
-// wants delivery, the end of a region, and what the NIC fetches from itself wait for all that came before.
+// LateWire: a wire that counts a message before its bytes are in memory. On a real card, counts and
+// data may take different ways, too. Bytes follow about 100 us after their count, in the order of
+// the counts. Messages with delivery completion, the end of a region and fetches of the NIC wait
+// for all bytes before them.
 //
-// Packets do not say whether delivery was asked for, so the initiator's provider marks the offset of those that do
-// (kDeliveryMark); every NIC of a job must have this wire, or none. A NIC's messages to itself take no wire: they are
+// A packet does not say whether delivery was requested, so the initiator's provider marks its
+// offset (kDeliveryMark). All NICs of a job must have this wire, or none. A NIC's messages to
+// itself bypass the wire and are not late.
 // in time.
 #ifndef LANYARD_NICSIM_FI_LATE_WIRE_H_
 #define LANYARD_NICSIM_FI_LATE_WIRE_H_
@@ -23,7 +25,7 @@ namespace lanyard::nicsim::fi {
 
 inline constexpr uint64_t kDeliveryMark = uint64_t{1} << 63;
 
-// Threads: as a wire's; settle() any.
+// Threads: as Wire; any thread may call settle().
 class LateWire final : public Wire {
  public:
   explicit LateWire(std::unique_ptr<Wire> wire) : wire_(std::move(wire)) {}
@@ -45,7 +47,7 @@ class LateWire final : public Wire {
   void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) override;
   void wake(Sleeper who) override { wire_->wake(who); }
 
-  // All bytes that have been counted are in memory.
+  // Waits until all bytes counted so far are in memory.
   void settle();
 
  private:
@@ -54,14 +56,14 @@ class LateWire final : public Wire {
     uint32_t source = 0, token = 0;
     std::byte* to = nullptr;
     std::vector<std::byte> bytes;
-    std::chrono::steady_clock::time_point due = {};  // once it has been counted
+    std::chrono::steady_clock::time_point due = {};  // set when it is counted
   };
 
   size_t copy_what_is_due();
 
   const std::unique_ptr<Wire> wire_;
-  std::vector<std::unique_ptr<Write>> arriving_;  // the driver's; their bytes' addresses are the wire's
-  std::mutex mutex_;                              // guards what follows
+  std::vector<std::unique_ptr<Write>> arriving_;  // for the driver; the wire keeps pointers to their bytes
+  std::mutex mutex_;                              // guards the members below
   std::deque<std::unique_ptr<Write>> counted_;
   std::atomic<size_t> counted_size_{0};
 };

@@ -47,8 +47,7 @@ Result<uint32_t> PeerTable::add(const nic::Address& address) {
   if (found != peers_.end())
     return place;
   if (complete_.load())
-    return Status(Code::kInvalidState,
-                  "the simulated NIC has been used: it takes no address that it did not know before");
+    return Status(Code::kInvalidState, "the simulated NIC is in use: insert all addresses before the first operation");
   peers_.push_back(address);
   if (address.bytes == own_.bytes)
     self_ = place;
@@ -58,7 +57,7 @@ Result<uint32_t> PeerTable::add(const nic::Address& address) {
 Result<uint32_t> PeerTable::add_numbered(const nic::Address& address) {
   const uint32_t number = number_of(address);
   if (number >= peers_.size())
-    return Status(Code::kInvalidArgument, "the address of a process that the launcher has not numbered");
+    return Status(Code::kInvalidArgument, "the address belongs to a process without a number from the launcher");
   LANYARD_RETURN_IF_ERROR(complete_locked());
   if (peers_[number].bytes == address.bytes)
     return number;
@@ -86,7 +85,7 @@ Status PeerTable::complete_locked() {
     return {};
   if (self_ == UINT32_MAX)
     return {Code::kInvalidState,
-            "insert the addresses of all endpoints in the same order everywhere, the own included"};
+            "insert the addresses of all endpoints in the same order everywhere, including this endpoint's own"};
   std::vector<nic::Address> wires;
   for (const nic::Address& peer : peers_)
     wires.push_back(peer.bytes.empty() ? peer : without_number(peer));

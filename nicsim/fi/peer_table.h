@@ -1,11 +1,14 @@
-// PeerTable: the places of NICs whose addresses were inserted.
+// PeerTable: gives each inserted address of a NIC its index.
 //
-// The wires know a peer by its place in a table that every NIC of a job must have alike. libfabric knows
-// no such table. Where the launcher numbers the processes, a NIC's place is its process's number, which is
-// part of its address: addresses may be inserted at any time and in any order. Elsewhere the place is the
-// order of insertion: all addresses, the own included, have to be inserted in the same order everywhere
-// before the table is first needed, or before one call of fi_av_insert() brings the own address together
-// with others.
+// The wires know a peer by its index in a table that must be equal in all NICs of a job. libfabric
+// has no such table.
+//
+// If the launcher numbers the processes, a NIC's index is its process's number, which is part of
+// its address. Then addresses may be inserted at any time and in any order.
+//
+// Otherwise the index is the order of insertion. Every NIC must insert all addresses, its own
+// included, in the same order. This must be done before the table is first needed, or before one
+// call of fi_av_insert() inserts its own address with others.
 #ifndef LANYARD_NICSIM_FI_PEER_TABLE_H_
 #define LANYARD_NICSIM_FI_PEER_TABLE_H_
 
@@ -20,7 +23,8 @@
 
 namespace lanyard::nicsim::fi {
 
-// This process's number in its job, and the size of the job; 0: the launcher numbers nobody.
+// This process's number in its job and the size of the job. 0 processes: the launcher does
+// not number them.
 struct Numbering {
   uint32_t number = 0;
   uint32_t processes = 0;
@@ -32,16 +36,17 @@ class PeerTable {
   // The NIC outlives the table.
   PeerTable(ThreadedNic& nic, const Numbering& numbering);
 
-  // The own address: the wire's, and the number.
+  // This NIC's address: the wire's address and the process's number.
   const nic::Address& own() const { return own_; }
-  // The place of a NIC; one that is there already keeps its own. kInvalidState for a new one in a table
-  // that is complete; errors as Nic::add_peer.
+  // Returns the NIC's index, which never changes. kInvalidState for a new address in a complete
+  // table; errors as Nic::add_peer().
   Result<uint32_t> add(const nic::Address& address);
-  // Completes the table. kInvalidState where the own address is missing; errors as Nic::set_peers.
+  // Completes the table. kInvalidState if this NIC's own address is missing;
+  // errors as Nic::set_peers().
   Status complete();
-  // The same, where the own address is there and so are at least `nics`.
+  // As complete(), but only if this NIC's own and at least `nics` addresses are there.
   Status complete_if_whole(size_t nics);
-  // The own place. Requires a complete table.
+  // This NIC's index. The table must be complete.
   uint32_t self() const { return self_; }
 
  private:
@@ -54,7 +59,7 @@ class PeerTable {
   const Numbering numbering_;
   const nic::Address own_;
   std::atomic<bool> complete_{false};
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::vector<nic::Address> peers_;
   uint32_t self_ = UINT32_MAX;
 };

@@ -19,7 +19,8 @@ Status wrong(const char* name, std::string_view value, const std::string& allowe
   return {Code::kInvalidArgument, std::string(name) + "=" + std::string(value) + ": allowed is " + allowed};
 }
 
-// A variable of two words: whether it says `yes`. An unset one leaves `out` alone.
+// Reads a variable with two values: sets `out` to whether it is `yes`. An unset one does
+// not change `out`.
 Status read_either(const char* name, const char* no, const char* yes, bool& out) {
   const char* value = std::getenv(name);
   if (value == nullptr)
@@ -31,7 +32,7 @@ Status read_either(const char* name, const char* no, const char* yes, bool& out)
   return {};
 }
 
-// As libfabric reads its providers' booleans; what is none is as if it were unset.
+// Reads a boolean as libfabric does. An invalid value counts as unset.
 bool read_boolean(const char* name) {
   const char* value = std::getenv(name);
   const auto is = [value](const char* word) { return value != nullptr && ::strcasecmp(value, word) == 0; };
@@ -75,7 +76,7 @@ Result<Settings> Settings::from_environment() {
     settings.dwq_depth = settings.shared_depth;
     settings.job = SharedPool::job_of_this_process();
   }
-  // The CXI provider's own variable first; ours says it for this provider alone.
+  // First the CXI provider's own variable, then the variable of this provider alone.
   settings.refuses_without_entry = read_boolean("FI_CXI_ENABLE_TRIG_OP_LIMIT");
   const struct {
     const char *name, *no, *yes;

@@ -1,6 +1,6 @@
-// Settings of the simulated CXI provider, one copy a domain: the size of the simulated card, and an
-// answer to each question about Slingshot that only Slingshot can answer. README.md lists the
-// variables beside the rules.
+// The settings of the simulated CXI provider, one copy per domain. They give the size of the
+// simulated card and an answer to each question that only Slingshot can answer. README.md lists the
+// variables and their rules.
 #ifndef LANYARD_NICSIM_FI_SETTINGS_H_
 #define LANYARD_NICSIM_FI_SETTINGS_H_
 
@@ -20,8 +20,8 @@ struct Settings {
   bool tcp = false;                             // LANYARD_SIM_WIRE: shm, tcp
   std::string interface;                        // LANYARD_SIM_INTERFACE: tcp's IP address
   uint32_t dwq_depth = 504;                     // LANYARD_FI_DWQ_DEPTH: 1 to 65536
-  uint32_t shared_depth = 0;                    // LANYARD_FI_SHARED_DEPTH: 1 to 32767; 0: entries of its own
-  std::string job;                              // of shared_depth: LANYARD_FI_JOB
+  uint32_t shared_depth = 0;                    // LANYARD_FI_SHARED_DEPTH: 1 to 32767; 0: not shared
+  std::string job;                              // LANYARD_FI_JOB: the job that shares them
   bool fresh_reads = false;                     // LANYARD_FI_CNTR_READ: cached, fresh
   bool refuses_without_entry = false;           // LANYARD_FI_POOL: stall, enospc
   bool traps_stores = false;                    // LANYARD_FI_MMIO: refused, trap
@@ -29,13 +29,13 @@ struct Settings {
   bool device_memory = false;                   // LANYARD_FI_HMEM: refused, accepted
   bool late_data = false;                       // LANYARD_FI_VISIBILITY: ordered, late
   std::chrono::milliseconds flush_pause{1000};  // LANYARD_FI_FLUSH_MS: 0 to 60000
-  Numbering numbering;                          // what Open MPI's or MPICH's launcher says
+  Numbering numbering;                          // from the launcher of Open MPI or MPICH
 
-  // kInvalidArgument names the variable, its value and what is allowed.
+  // kInvalidArgument names the variable, its value and the allowed values.
   static Result<Settings> from_environment();
 
   ModelLimits limits() const;
-  // A new wire of the kind that is set. Errors as ShmWire::create and make_tcp_wire.
+  // Opens a wire of the chosen kind. Errors as ShmWire::create() and make_tcp_wire().
   Result<std::unique_ptr<Wire>> open_wire() const;
 };
 

@@ -11,14 +11,14 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// Beyond the entries, room for rings and issued operations that the driver has not seen yet.
+// Room for rings and issued operations that the driver has not run yet, beside the entries.
 constexpr uint32_t kSpareCommands = 1024;
 
-// How often deregister_region() looks for the end of what is landing, and how long a message that is landing may stand
-// still then before it is given up.
+// kLandingNap: the interval at which deregister_region() checks messages that are landing.
+// kStandstill: one that has not grown for so long is given up.
 constexpr milliseconds kLandingNap{1};
 constexpr milliseconds kStandstill{1000};
-constexpr int kMostStuck = 4;  // looks at one that cannot be given up
+constexpr int kMostStuck = 4;  // checks of a message that cannot be given up
 
 }  // namespace
 
@@ -63,9 +63,9 @@ void ThreadedNic::set_witness(Witness* witness) {
 Status ThreadedNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   Driving driving(*this);
   if (peer_count_.load() != 0)
-    return {Code::kInvalidState, "the peers are known already"};
+    return {Code::kInvalidState, "set_peers() was called before"};
   if (self >= peers.size() || peers[self].bytes != wire_->address().bytes)
-    return {Code::kInvalidArgument, "the NIC's own address does not stand at its own rank"};
+    return {Code::kInvalidArgument, "the address at index self is not this NIC's"};
   LANYARD_RETURN_IF_ERROR(wire_->set_peers(peers, self));
   self_ = self;
   model_.set_self(self);
@@ -86,7 +86,7 @@ Status ThreadedNic::add_peer(uint32_t peer, const nic::Address& address) {
   if (peer >= peer_count_.load())
     return {Code::kInvalidArgument, "no such peer"};
   if (known_[peer].load())
-    return {Code::kInvalidState, "the peer is known already"};
+    return {Code::kInvalidState, "the peer's address is known already"};
   LANYARD_RETURN_IF_ERROR(wire_->add_peer(peer, address));
   knows(peer);
   return {};
@@ -109,7 +109,7 @@ Result<CounterId> ThreadedNic::open_counter() {
 Status ThreadedNic::close_counter(CounterId counter) {
   Driving driving(*this);
   if (listener_.call != nullptr && counter == listened_)
-    return {Code::kInvalidState, "somebody listens to the counter"};
+    return {Code::kInvalidState, "the counter has a listener"};
   LANYARD_RETURN_IF_ERROR(model_.close_counter(counter));
   words_.take_back(counter);
   armed_count_.store(words_.handed_out());
@@ -118,7 +118,7 @@ Status ThreadedNic::close_counter(CounterId counter) {
 
 Result<nic::CounterValue> ThreadedNic::read(CounterId counter) {
   Driving driving(*this);
-  publish(read_doorbells());  // what was rung before this call counts
+  publish(read_doorbells());  // includes what was rung before this call
   return model_.read(counter);
 }
 
@@ -147,13 +147,13 @@ Status ThreadedNic::set_error(CounterId counter, uint32_t value) {
   return model_.set_error(counter, value);
 }
 
-// Who calls a listener has the right to drive, so nobody is calling it now.
+// The caller of a listener has the right to drive, so the listener is not running now.
 Status ThreadedNic::listen(CounterId counter, nic::Listener listener) {
   Driving driving(*this);
   if (!model_.is_open(counter))
     return {Code::kNotFound, "no such counter is open"};
   if (listener.call != nullptr && listener_.call != nullptr)
-    return {Code::kInvalidState, "somebody listens already"};
+    return {Code::kInvalidState, "the NIC has a listener already"};
   listened_ = listener.call != nullptr ? counter : CounterId();
   listener_ = listener;
   heard_ = false;
@@ -171,7 +171,7 @@ Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind
     case nic::DoorbellKind::kAtomicAdd:
       bell.word = words_.hand_out(counter);
       armed_count_.store(words_.handed_out());
-      wire_->wake(Wire::Sleeper::kOwner);  // it has something to look at from now on
+      wire_->wake(Wire::Sleeper::kOwner);  // from now on it must poll this word
       return bell;
     case nic::DoorbellKind::kHostCall:
       bell.object = this;
@@ -202,8 +202,8 @@ Result<RegionId> ThreadedNic::register_region(void* base, uint64_t bytes, Counte
   return region;
 }
 
-// Waits for the rest of messages that are landing, and for devices that still read for a peer that has gone. Others
-// drive meanwhile: a sender may stand still for as long as it likes. What has not grown for a while is given up.
+// Waits until messages have landed and devices have stopped reading for a lost peer. Other threads
+// may drive meanwhile, as a sender may stall for long. Gives up messages that have stopped growing.
 Status ThreadedNic::deregister_region(RegionId region) {
   Result<nic::RemoteKey> key = Status(Code::kNotFound, "not yet looked for");
   Status status;
@@ -229,12 +229,12 @@ Status ThreadedNic::deregister_region(RegionId region) {
     if (stuck < kMostStuck)
       continue;
     model_.keep_region(region);
-    return {Code::kTimedOut, "a process that stands still may be writing into the region: repeat once it goes on"};
+    return {Code::kTimedOut, "a stalled process may be writing into the region: repeat the call once it runs again"};
   }
   return status;
 }
 
-// kAgain while something touches the memory; nothing new does then.
+// kAgain while something uses the memory; nothing new starts to use it.
 Status ThreadedNic::remove_region(RegionId region) {
   const bool busy = mover_ != nullptr && mover_->is_busy(region);
   LANYARD_RETURN_IF_ERROR(model_.deregister_region(region, busy));

@@ -1,14 +1,15 @@
-// ThreadedNic: the simulated NIC on host threads, one a process (or several in one process, for tests).
+// ThreadedNic: the simulated NIC on host threads, one per process (for tests also several).
 //
-// It runs nicsim/model, and adds what the model leaves out: a lock ("who drives"), a queue of commands so that posting
-// and ringing never wait for the driver, doorbell words, bytes, and sleep. Whoever waits for something drives: a thread
-// inside progress() does the NIC's work at once, without a change of threads. The NIC's own thread drives when nobody
-// attends, so that transfers go on while every other thread computes; it sleeps when there is nothing to do.
+// It runs nicsim/model and adds what the model lacks: the right to drive, doorbell words, bytes and
+// sleep. A queue of commands lets posts and rings go on without waiting for the driver. A thread
+// inside progress() drives, so it does the NIC's work without a thread switch. While no thread
+// attends, the NIC's own thread drives, so transfers go on while all other threads compute. It
+// sleeps when there is nothing to do.
 //
-// Doorbell words (kAtomicAdd) can be rung by anything that can add to memory and cannot wake a thread. While such a
-// word is handed out and nobody attends, the NIC's own thread therefore looks at it: all the time as long as work waits
-// and something has happened within ThreadedOptions::spin_for, else every kDoorbellPeriod. The same holds while a
-// device copies (device_mover.h).
+// Anything that can add to memory can ring a doorbell word (kAtomicAdd), but that wakes no thread.
+// So while such a word exists and no thread attends, the NIC's own thread polls it. It polls all
+// the time while work waits and something has happened within ThreadedOptions::spin_for, else every
+// kDoorbellPeriod. The same holds while a device copies (device_mover.h).
 #ifndef LANYARD_NICSIM_THREADED_THREADED_NIC_H_
 #define LANYARD_NICSIM_THREADED_THREADED_NIC_H_
 
@@ -31,20 +32,20 @@
 namespace lanyard::nicsim {
 
 struct ThreadedOptions {
-  // How long after something has happened the NIC's own thread goes on looking at doorbell words; 0: it never does, but
-  // looks now and then.
+  // How long after the last event the NIC's own thread polls doorbell words all the time. 0: it
+  // only looks every kDoorbellPeriod.
   std::chrono::milliseconds spin_for{20};
-  // Makes regions of device memory possible; outlives the NIC.
+  // Allows regions of device memory. Outlives the NIC.
   DeviceMemory* memory = nullptr;
 };
 
 class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Client {
  public:
   ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, const ThreadedOptions& options = {});
-  // Requires that no other thread uses it any more. What is under way is abandoned.
+  // No other thread may use it any more. Operations in flight are abandoned.
   ~ThreadedNic() override;
 
-  // Before the first operation. The witness outlives the NIC.
+  // Call before the first operation. The witness outlives the NIC.
   void set_witness(Witness* witness);
   const nic::Caps& caps() const override { return caps_; }
   nic::Address address() const override { return wire_->address(); }
@@ -57,7 +58,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   Status add(nic::CounterId counter, uint64_t value) override;
   Status add_error(nic::CounterId counter, uint32_t value) override;
   Status reset(nic::CounterId counter) override;
-  // As NicModel's.
+  // As NicModel::set().
   Status set(nic::CounterId counter, uint64_t value);
   Status set_error(nic::CounterId counter, uint32_t value);
   Status listen(nic::CounterId counter, nic::Listener listener) override;
@@ -96,10 +97,10 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
 
  private:
   struct Command {
-    static constexpr uint32_t kPostings = 4;  // as many as take no more memory than an operation
+    static constexpr uint32_t kPostings = 4;  // so many take no more memory than one operation
 
     enum class Kind : uint8_t { kPost, kPostPrepared, kIssue, kRing } kind;
-    uint32_t postings;  // kPostPrepared: how many. Prepared until they have run, as release() runs them first
+    uint32_t postings;  // kPostPrepared: their number. Valid until run: release() runs earlier commands first
     union {
       nic::DeferredOp deferred;  // kPost; kIssue: .op; kRing: .trigger and .threshold, the value to add
       nic::Posting posting[kPostings];
@@ -107,25 +108,25 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
     Command() : deferred() {}
   };
 
-  // The right to drive, from construction to destruction, for calls that need the model's state now. Whatever was
-  // posted before counts by then.
+  // Holds the right to drive during its lifetime, for calls that need the model's current state.
+  // First runs everything posted before.
   class LANYARD_SCOPED_CAPABILITY Driving {
    public:
-    // kLittle: what has arrived is left to others, where nothing else is to be done. For calls that make and name
-    // things, of which a program makes thousands in a row.
+    // kLittle: leaves arrived packets to other threads if there is nothing else to do. For calls
+    // that open or name objects, which a program makes thousands of times in a row.
     enum class Afterwards { kAll, kLittle };
 
     explicit Driving(ThreadedNic& nic, Afterwards afterwards = Afterwards::kAll) LANYARD_ACQUIRE(nic.right_)
         : nic_(nic), afterwards_(afterwards) {
       nic_.right_.take();
-      nic_.publish(nic_.run_all_commands());  // what was posted before this call counts
+      nic_.publish(nic_.run_all_commands());  // includes what was posted before this call
     }
     ~Driving() LANYARD_RELEASE() {
       const bool all = afterwards_ == Afterwards::kAll || nic_.has_made_ready();
       nic_.right_.give_back();
-      // A command of a thread that found this one driving is this one's to run.
+      // A command of a thread that saw this one driving: this thread must run it.
       if (all || !nic_.commands_.empty())
-        nic_.progress();  // whatever the call made ready
+        nic_.progress();  // work that the call made ready
     }
     Driving(const Driving&) = delete;
     Driving& operator=(const Driving&) = delete;
@@ -136,12 +137,12 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   };
 
   size_t drive() LANYARD_REQUIRES(right_);
-  // Whether something is to be done that is in the model already.
+  // Whether the model itself has something to do.
   bool has_made_ready() const LANYARD_REQUIRES(right_) { return model_.ready() || model_.held() > 0; }
   void publish(size_t steps) LANYARD_REQUIRES(right_);
   void tell_listener() LANYARD_REQUIRES(right_);
   size_t run_commands() LANYARD_REQUIRES(right_);
-  // All that was posted before the call.
+  // Runs everything posted before the call.
   size_t run_all_commands() LANYARD_REQUIRES(right_) {
     return nic::run_all_before(commands_, [this] {
       right_.assert_held();
@@ -163,7 +164,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   void push(Fill fill) {
     nic::push_command(commands_, fill, [this] { return progress(); });
   }
-  // In line: every post asks.
+  // Inline, because every post calls it.
   void wake_owner_if_asleep() {
     if (owner_asleep_.load(std::memory_order_seq_cst) && attending_.load(std::memory_order_seq_cst) == 0)
       wire_->wake(Wire::Sleeper::kOwner);
@@ -192,37 +193,38 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   void answer(const Packet& packet, Code code) LANYARD_REQUIRES(right_);
 
   nic::Caps caps_;
-  // Where there is device memory; belongs to whoever drives; outlives the wire, which uses its staging memory.
+  // Null without device memory. For the driver only. Outlives the wire, which uses
+  // its staging memory.
   const std::unique_ptr<DeviceMover> mover_;
   const std::unique_ptr<Wire> wire_;
-  NicModel model_;  // belongs to whoever drives; validate() also to posters
+  NicModel model_;  // for the driver only, except validate()
   nic::DriveRight right_;
   MpscRing<Command> commands_;
   std::atomic<uint32_t> free_entries_;
   std::atomic<uint32_t> free_issues_;
   std::atomic<uint64_t> failures_{0};
-  std::atomic<uint64_t> activity_{0};  // grows whenever a driver did something
+  std::atomic<uint64_t> activity_{0};  // grows with every step of a driver
   std::atomic<uint32_t> peer_count_{0};
-  std::unique_ptr<std::atomic<bool>[]> lost_, known_;  // by rank; there once peer_count_ is
-  std::vector<std::string> why_lost_;                  // likewise; written once, before lost_
+  std::unique_ptr<std::atomic<bool>[]> lost_, known_;  // by rank; allocated before peer_count_ is set
+  std::vector<std::string> why_lost_;                  // as lost_; written once, before lost_
   std::atomic<uint64_t> lost_count_{0};
   uint32_t self_ = 0;
 
   nic::CounterId listened_ LANYARD_GUARDED_BY(right_);
   nic::Listener listener_ LANYARD_GUARDED_BY(right_);
-  bool heard_ LANYARD_GUARDED_BY(right_) = false;  // a message has been counted there since the listener was called
+  bool heard_ LANYARD_GUARDED_BY(right_) = false;  // a message was counted since the last call of the listener
 
   DoorbellWords words_ LANYARD_GUARDED_BY(right_);
   std::atomic<uint32_t> armed_count_{0};
-  std::atomic<bool> under_way_{false};  // operations that have not ended
-  std::atomic<bool> moving_{false};     // a device copies, and wakes nobody when it has ended
+  std::atomic<bool> under_way_{false};  // operations are in flight
+  std::atomic<bool> moving_{false};     // a device copies; its end wakes no thread
   const Nanoseconds spin_for_;
 
   std::mutex owner_mutex_;  // guards the start of owner_
   std::thread owner_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> attending_{0};
-  std::atomic<bool> owner_asleep_{false};  // without a time limit: posters must wake it
+  std::atomic<bool> owner_asleep_{false};  // without a timeout: posters must wake it
 };
 
 }  // namespace lanyard::nicsim

@@ -17,16 +17,17 @@ namespace lanyard::ofi {
 
 namespace {
 
-// The newest whose rules the driver keeps; older and newer libraries agree on it.
+// The newest libfabric API whose rules the driver keeps. Older and newer libraries accept it.
 constexpr uint32_t kApiVersion = FI_VERSION(1, 15);
 
-// What the driver needs: writes and atomics, counted where they land and fired by counters.
+// The capabilities that the driver needs: writes and atomics, counted on arrival and
+// triggered by counters.
 constexpr uint64_t kCapabilities = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER;
 
-// Room for completions that nobody has looked at yet; what overflows is lost on some providers.
+// Room for unread completions; some providers lose completions if it overflows.
 constexpr size_t kLeastCompletions = 1024;
 
-// What travels as nic::Address: enough to refuse what is none, then the provider's own name.
+// The head of a nic::Address, to refuse foreign ones. The provider's own name follows.
 struct AddressHead {
   uint32_t magic = 0x3149464f;  // "OFI1"
   uint32_t format = 0;          // FI_ADDR_CXI
@@ -40,7 +41,7 @@ std::string_view domain_name(const fi_info& info) {
 
 Result<AddressHead> head_of(const nic::Address& address) {
   AddressHead head;
-  const Status alien(Code::kInvalidArgument, "an address that no NIC of libfabric's has");
+  const Status alien(Code::kInvalidArgument, "the address is not of a NIC of libfabric");
   if (address.bytes.size() < sizeof head)
     return alien;
   std::memcpy(&head, address.bytes.data(), sizeof head);
@@ -65,21 +66,21 @@ Result<std::unique_ptr<Fabric>> Fabric::open(const std::string& domain, size_t o
 
 namespace {
 
-// All that the provider offers of what the driver needs.
+// All cards of the provider that the driver can use.
 Result<Info> find_cards(const Library& library, uint64_t more_capabilities) {
   const FreeInfo free_info{library.freeinfo};
   Info hints(library.dupinfo(nullptr), free_info);
   if (hints == nullptr)
     return Status(Code::kExhausted, "no memory for libfabric's hints");
   hints->caps = kCapabilities | more_capabilities;
-  hints->mode = FI_CONTEXT | FI_CONTEXT2;  // every operation has its own fi_context2
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;  // every operation has a fi_context2
   hints->ep_attr->type = FI_EP_RDM;
-  // Keys of our own (N8), offsets instead of addresses, and counters bound before a region is
-  // enabled.
+  // The driver chooses keys (N8); offsets, not addresses; counters are bound before a
+  // region is enabled.
   hints->domain_attr->mr_mode = FI_MR_ENDPOINT | FI_MR_ALLOCATED;
   if ((more_capabilities & FI_HMEM) != 0)
     hints->domain_attr->mr_mode |= FI_MR_HMEM;
-  hints->domain_attr->threading = FI_THREAD_DOMAIN;  // one thread drives at a time
+  hints->domain_attr->threading = FI_THREAD_DOMAIN;  // one thread at a time drives
   hints->fabric_attr->prov_name = strdup(kProvider);
   fi_info* list = nullptr;
   const int found = library.getinfo(kApiVersion, nullptr, nullptr, 0, hints.get(), &list);
@@ -96,7 +97,7 @@ Result<Info> find_cards(const Library& library, uint64_t more_capabilities) {
 
 }  // namespace
 
-// Finds the card: by name, or the nearest.
+// Chooses the card by name, or the nearest.
 Status Fabric::choose(const std::string& wanted, bool device_memory) {
   Result<Info> all = find_cards(library_, device_memory ? FI_HMEM : 0);
   if (!all.ok() && device_memory)
@@ -115,7 +116,7 @@ Status Fabric::choose(const std::string& wanted, bool device_memory) {
   if (best == nullptr)
     return {Code::kUnsupported,
             std::string("provider \"") + kProvider + "\" has no domain \"" + wanted + "\", but: " + known};
-  // Without a topology every card is as near as any other.
+  // Without a topology all cards are equally near.
   if (wanted.empty() && best->next != nullptr)
     if (const Result<Locality> locality = Locality::load(); locality.ok())
       best = nearest(best, locality.value());
@@ -152,7 +153,7 @@ Result<std::vector<std::string>> describe_cards() {
 
 namespace {
 
-// Opens an object of libfabric's by `call`, which is called `name`.
+// Opens a libfabric object by `call`; `name` is for the error message.
 template <typename T, typename Call>
 Status open(Fid<T>& place, const char* name, Call call) {
   T* opened = nullptr;
@@ -203,7 +204,7 @@ Status Fabric::open_endpoint(size_t operations) {
   } bindings[] = {
       {&addresses_->fid, 0},
       {&completions_->fid, FI_TRANSMIT | FI_RECV},
-      // Nobody reads it: the CXI provider wants it for deferred atomics.
+      // Nobody reads it, but the CXI provider requires it for deferred atomics.
       {&transfers_->fid, FI_WRITE | FI_READ},
   };
   for (const auto& binding : bindings)
@@ -225,7 +226,7 @@ Status Fabric::name_endpoint() {
 }
 
 uint32_t Fabric::queried_depth() const {
-  // The most that a Cassini NIC has, for all its users.
+  // All the trigger entries of a Cassini NIC.
   constexpr size_t kMost = 2048;
   for (const char* name : kCxiDomainOps) {
     CxiDomainOps* operations = nullptr;
@@ -233,7 +234,7 @@ uint32_t Fabric::queried_depth() const {
     if (fi_open_ops(&domain_->fid, name, 0, reinterpret_cast<void**>(&operations), nullptr) != 0 ||
         operations == nullptr)
       continue;
-    // The provider widens an int: what was negative comes out huge.
+    // The provider converts an int, so a negative value becomes huge.
     if (operations->get_dwq_depth(&domain_->fid, &depth) == 0 && depth >= 1 && depth <= kMost)
       return static_cast<uint32_t>(depth);
   }
@@ -260,7 +261,7 @@ Status Fabric::add_peer(uint32_t peer, const nic::Address& address) {
   return {};
 }
 
-// All in one call, in the order of ranks: a provider that shares tables between processes may rely on it.
+// One call, in rank order: a provider that shares tables between processes may rely on it.
 Result<std::vector<fi_addr_t>> Fabric::insert(std::span<const nic::Address> peers) {
   std::vector<std::byte> names;
   for (const nic::Address& peer : peers) {
@@ -268,7 +269,8 @@ Result<std::vector<fi_addr_t>> Fabric::insert(std::span<const nic::Address> peer
     if (!head.ok())
       return head.status();
     if (head.value().format != info_->addr_format || peer.bytes.size() != address_.bytes.size())
-      return Status(Code::kInvalidArgument, "a peer's address is of another address format");
+      return Status(Code::kInvalidArgument,
+                    "a peer's address has another address format: use the same libfabric provider on all ranks");
     names.insert(names.end(), peer.bytes.begin() + sizeof(AddressHead), peer.bytes.end());
   }
   std::vector<fi_addr_t> inserted(peers.size(), FI_ADDR_NOTAVAIL);
@@ -276,8 +278,7 @@ Result<std::vector<fi_addr_t>> Fabric::insert(std::span<const nic::Address> peer
   if (count != static_cast<int>(peers.size())) {
     std::erase(inserted, FI_ADDR_NOTAVAIL);
     (void)fi_av_remove(addresses_.get(), inserted.data(), inserted.size(), 0);
-    return Status(Code::kInvalidArgument,
-                  "the provider does not take the peers' addresses (FI_LOG_LEVEL=warn may say why)");
+    return Status(Code::kInvalidArgument, "the provider refuses the peers' addresses (FI_LOG_LEVEL=warn may tell why)");
   }
   return inserted;
 }

@@ -1,4 +1,4 @@
-// Fabric: one endpoint on one network card, with all that it stands on, and the peers it can reach.
+// Fabric: one endpoint on one network card, with its libfabric objects and the peers it can reach.
 #ifndef LANYARD_TRANSPORT_CXI_FABRIC_H_
 #define LANYARD_TRANSPORT_CXI_FABRIC_H_
 
@@ -22,11 +22,11 @@ namespace lanyard::ofi {
 struct CloseFid {
   template <typename T>
   void operator()(T* object) const {
-    (void)fi_close(&object->fid);  // in a destructor there is nobody to tell
+    (void)fi_close(&object->fid);  // a destructor cannot report an error
   }
 };
 
-// Owns a fid_domain, fid_cntr, ... Whatever was opened through it must be gone before it.
+// Owns a fid_domain, fid_cntr, ... Close whatever was opened through it first.
 template <typename T>
 using Fid = std::unique_ptr<T, CloseFid>;
 
@@ -36,24 +36,23 @@ struct FreeInfo {
 };
 using Info = std::unique_ptr<fi_info, FreeInfo>;
 
-// The only provider that the driver runs on: HPE's, or the simulated one of that name.
+// The only provider that the driver uses: HPE's, or the simulated one of the same name.
 inline constexpr const char* kProvider = "cxi";
 
-// The cards that the driver could run on, a line each: "cxi0 at 0000:41:00.0, NUMA node 0, cores 0-15 (8 of
-// this process's)". Errors as Fabric::open().
+// The cards that the driver can use, a line each: "cxi0 at 0000:41:00.0, NUMA node 0, cores 0-15 (8
+// of this process's)". Errors as Fabric::open().
 Result<std::vector<std::string>> describe_cards();
 
-// A bare counter of the provider's at 0.
+// A counter of the provider at 0.
 Result<Fid<fid_cntr>> open_provider_counter(fid_domain* domain);
 
-// Not to be moved once opened. Threads: one caller at a time, but for address().
+// Must not be moved once open. Threads: one caller at a time, except address().
 class Fabric {
  public:
-  // Opens the domain of that name; where it is empty, the one nearest to this thread. `operations` is how many can be
-  // under way at once. kUnsupported says what is missing, and which domains there are.
-  // `device_memory`: asks for regions of GPU
-  // memory; takes a card that cannot have any where there is no other.
-  // `library`: libfabric, where it is not the one that is installed.
+  // Opens the domain named `domain` or, if that is empty, the one nearest to this thread.
+  // `operations`: the most operations in flight at once. `device_memory`: asks for regions of GPU
+  // memory, but accepts a card without them if there is no other. `library`: libfabric; null: the
+  // installed one. kUnsupported names what is missing and the domains there are.
   static Result<std::unique_ptr<Fabric>> open(const std::string& domain, size_t operations, bool device_memory = false,
                                               const std::optional<Library>& library = {});
 
@@ -63,16 +62,16 @@ class Fabric {
   fid_ep* endpoint() const { return endpoint_.get(); }
   fid_cq* completions() const { return completions_.get(); }
   bool takes_device_memory() const { return (info_->caps & FI_HMEM) != 0; }
-  // How much deferred work the card takes, from everybody; 0 where the provider does not say.
+  // The deferred work that the card takes from all its users; 0 if the provider does not tell.
   uint32_t queried_depth() const;
 
-  // What still goes on comes to nothing. Only to be followed by the end.
+  // Cancels what is still in flight. Afterwards only destroy the object.
   void close_endpoint() { endpoint_.reset(); }
 
   const nic::Address& address() const { return address_; }
-  // As nic::Nic::set_peers, but for what is asked of `self`. Changes nothing where it fails.
+  // As nic::Nic::set_peers(), without the checks of `self`. Changes nothing if it fails.
   Status set_peers(std::span<const nic::Address> peers);
-  // As nic::Nic::add_peer. Requires a peer that is not known.
+  // As nic::Nic::add_peer(). The peer's address must not be known.
   Status add_peer(uint32_t peer, const nic::Address& address);
   size_t peer_count() const { return peers_.size(); }
   fi_addr_t peer(uint32_t rank) const { return peers_[rank]; }
@@ -86,7 +85,7 @@ class Fabric {
 
   const Library library_;
   Info info_;
-  // In the order in which one stands on the other; they go in the opposite one.
+  // Each uses those before it, so they are closed in the opposite order.
   Fid<fid_fabric> fabric_;
   Fid<fid_domain> domain_;
   Fid<fid_av> addresses_;

@@ -22,29 +22,30 @@ using nic::RegionId;
 
 namespace {
 
-// What the default service of a Slingshot NIC leaves its jobs (512 less 8), where nobody says.
+// The entries that a Slingshot NIC's default service leaves to jobs (512 less 8), if the provider
+// does not tell.
 constexpr uint32_t kUsualDepth = 504;
 constexpr uint32_t kMostDepth = 2048;  // all the trigger entries of a Cassini NIC
-constexpr uint32_t kRingsAnIssue = 4;  // rings among the commands for which there is room
+constexpr uint32_t kRingsAnIssue = 4;  // room for so many rings per operation in the queue of commands
 constexpr uint32_t kKeptFailures = 1024;
 
-// For the end of an operation that has fired; and as long as it may be that a counter's reading does
-// not show yet that it has.
+// The longest wait for the end of a fired operation, or until a counter's reading shows that
+// it has fired.
 constexpr std::chrono::milliseconds kPatience{1000};
 constexpr std::chrono::milliseconds kReadingsLag{2};
 
-// How long wait_since() sleeps at most: nothing wakes it.
+// The longest sleep of wait_since(), since nothing wakes it.
 constexpr std::chrono::microseconds kNap{50};
 
 Status invalid(const char* what) { return {Code::kInvalidArgument, what}; }
 
-// Of an object that cannot be opened: a card that is full of them says "again", but waiting frees
-// none.
+// The error for an object that could not be opened. A full card reports "again", but
+// waiting frees nothing.
 Status not_opened(const Status& status) {
   return status.code() == Code::kAgain ? Status(Code::kExhausted, status.message()) : status;
 }
 
-// The registers of a counter, where the provider has them.
+// The registers of a counter, if the provider maps them.
 Result<std::byte*> registers_of(fid_cntr* counter) {
   CxiCounterOps* operations = nullptr;
   LANYARD_RETURN_IF_ERROR(ofi_status(
@@ -55,7 +56,7 @@ Result<std::byte*> registers_of(fid_cntr* counter) {
   return static_cast<std::byte*>(address);
 }
 
-// In a thread that is deaf to the application's signals, and so are those that the provider starts.
+// Opens it in a thread that blocks the application's signals; the provider's threads inherit that.
 Result<std::unique_ptr<Fabric>> open_fabric(const OfiOptions& options, size_t operations) {
   const auto open = [&] {
     return Fabric::open(options.domain, operations, options.device_memory != nullptr, options.library);
@@ -118,22 +119,22 @@ void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
   caps_.name = std::string("ofi/") + kProvider;
   caps_.provider = "libfabric " + fabric_->version() + ", domain " + info.domain_attr->name;
   caps_.deferred_depth = depth;
-  // cntr_cnt and mr_cnt are what the providers think best, not what there is: 16 and 100 on
-  // Slingshot.
+  // cntr_cnt and mr_cnt are what the provider thinks best (16 and 100 on Slingshot), not limits.
   caps_.max_counters = options.max_counters;
   caps_.max_regions = options.max_regions;
   caps_.max_message_bytes = std::min<uint64_t>(options.max_message_bytes, info.ep_attr->max_msg_size);
   caps_.doorbell_host_call = true;
-  // The provider's deferred set leaves failures as they are.
+  // The provider's deferred set does not change failures.
   caps_.deferred_counter_ops = false;
   caps_.flush = true;
   caps_.device_memory = options.device_memory != nullptr && fabric_->takes_device_memory();
-  // No documentation promises it of Slingshot.
+  // No documentation promises it for Slingshot.
   caps_.target_count_means_visible = false;
-  // fi_endpoint(3) and fi_mr(3) let any counter be bound to each kind of event, and fi_cntr(3) has one count sends and
-  // receives. The provider gives both to the same counting event of the card (cxip_mr_bind, cxip_cntr).
+  // fi_endpoint(3) and fi_mr(3) allow any counter for each kind of event, and in fi_cntr(3)
+  // one counts sends and receives. The provider binds both to one counting event of the
+  // card (cxip_mr_bind, cxip_cntr).
   caps_.counters_count_both = options.counts_both;
-  // The card counts failures itself, and fires their chains before anybody has read of them.
+  // The card counts failures itself and fires their chains before the host reads of them.
   caps_.failures_lag = true;
 }
 
@@ -158,7 +159,7 @@ OfiNic::~OfiNic() {
   if (owner_.joinable())
     owner_.join();
   (void)flush();
-  // Regions are bound to the endpoint and must go before it.
+  // Regions are bound to the endpoint, so close them first.
   for (OfiRegion& region : regions_)
     region.close();
   fabric_->close_endpoint();
@@ -167,9 +168,9 @@ OfiNic::~OfiNic() {
 Status OfiNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   Driving driving(*this);
   if (peer_count_.load() != 0)
-    return {Code::kInvalidState, "the peers are known already"};
+    return {Code::kInvalidState, "set_peers() was called before"};
   if (self >= peers.size() || peers[self].bytes != fabric_->address().bytes)
-    return invalid("the NIC's own address does not stand at its own rank");
+    return invalid("the address at index self is not this NIC's");
   LANYARD_RETURN_IF_ERROR(fabric_->set_peers(peers));
   lost_ = std::make_unique<std::atomic<int>[]>(peers.size());
   known_ = std::make_unique<std::atomic<bool>[]>(peers.size());
@@ -184,13 +185,13 @@ Status OfiNic::add_peer(uint32_t peer, const nic::Address& address) {
   if (peer >= peer_count_.load())
     return invalid("no such peer");
   if (known_[peer].load())
-    return {Code::kInvalidState, "the peer is known already"};
+    return {Code::kInvalidState, "the peer's address is known already"};
   LANYARD_RETURN_IF_ERROR(fabric_->add_peer(peer, address));
   known_[peer].store(true);
   return {};
 }
 
-// libfabric does not tell a process that has ended from a network that is broken.
+// libfabric does not distinguish a process that has ended from a broken network.
 std::string OfiNic::why_lost(uint32_t peer) const {
   return "cannot be reached or has ended: " + ofi_status(-lost_[peer].load(), "libfabric").message();
 }
@@ -283,13 +284,13 @@ Status OfiNic::reset(CounterId id) {
   return {};
 }
 
-// Who calls a listener has the right to drive, so nobody is calling it now.
+// The caller of a listener has the right to drive, so the listener is not running now.
 Status OfiNic::listen(CounterId id, nic::Listener listener) {
   Driving driving(*this);
   if (!is_open(id))
     return no_counter();
   if (listener.call != nullptr && listener_.call != nullptr)
-    return {Code::kInvalidState, "somebody listens already"};
+    return {Code::kInvalidState, "the NIC has a listener already"};
   if (listened_.valid())
     --counters_[listened_.value].uses;
   listened_ = listener.call != nullptr ? id : CounterId();
@@ -333,8 +334,8 @@ Result<nic::Doorbell> OfiNic::doorbell(CounterId id, nic::DoorbellKind kind) {
   }
   return Status(Code::kUnsupported,
                 kind == nic::DoorbellKind::kMmioAdd
-                    ? "the provider maps no registers of its counters: ring by a host call"
-                    : "this device's counters add by registers or by a host call, not by atomics on memory");
+                    ? "the provider maps no counter registers: use a host-call doorbell"
+                    : "this device has doorbells by registers or host calls, not by atomics on memory");
 }
 
 // ---- Regions
@@ -359,7 +360,7 @@ Result<MemoryKind> OfiNic::kind_of(const void* base, uint64_t bytes) const {
 Result<RegionId> OfiNic::register_region(void* base, uint64_t bytes, CounterId remote_write) {
   Driving driving(*this);
   if (base == nullptr && bytes > 0)
-    return invalid("a region of some bytes needs an address");
+    return invalid("a region that is not empty needs an address");
   if (remote_write.valid() && !is_open(remote_write))
     return no_counter();
   if (free_regions_.empty())
@@ -407,7 +408,7 @@ Result<nic::RemoteKey> OfiNic::key(RegionId id) const {
   return regions_[id.value].key();
 }
 
-// ---- What others look at
+// ---- State that other threads read
 
 void OfiNic::wait_since(uint64_t seen, Nanoseconds timeout) {
   if (activity() == seen && timeout > Nanoseconds::zero())

@@ -1,17 +1,19 @@
-// OfiNic: the triggered NIC over the deferred work (fi_trigger(3)) of libfabric's CXI provider: Slingshot, or the
-// simulated provider of nicsim/fi.
+// OfiNic: the triggered NIC over the deferred work (fi_trigger(3)) of libfabric's CXI provider,
+// that of Slingshot or the simulated one (nicsim/fi).
 //
-// The card carries transfers on. The host's part is small: it hands over what was posted, takes completions off the
-// queue (without which the provider stops taking work), counts what was issued, and tells of failures. Whoever drives
-// does it, one thread at a time. A thread inside progress() drives; the NIC's own thread does when nobody attends. No
-// NIC wakes it: it looks every so often, less often when nothing happens.
+// The card executes transfers. The host does little. It passes on what was posted and reads
+// completions (else the provider stops accepting work). It also counts what was issued and
+// reports failures. One thread at a time drives this: a thread inside progress(), or the NIC's
+// own thread when none attends. The NIC wakes no thread, so its own thread polls, less often
+// when nothing happens.
 //
-// A listener is called by whoever drives and finds that its counter has moved; nobody looks more often than the NIC's
-// own thread does. A peer is lost when libfabric says that it cannot be reached; a key that is gone does not say so.
+// The driver calls a listener when it finds that the counter has moved, at most as often as the
+// NIC's own thread polls. A peer is lost when libfabric reports that it cannot be reached. An
+// invalid key does not mean that.
 //
-// An entry's place comes back when its operation is done, not already when it fires: the provider
-// tells no earlier. What an operation did can be seen a little before its end is: close_counter()
-// and deregister_region() wait for the end of what has fired, a second at most.
+// An entry becomes free when its operation ends, not already when it fires, because the provider
+// does not report that. The effect of an operation is visible shortly before its end. So
+// close_counter() and deregister_region() wait, at most a second, for operations that have fired.
 #ifndef LANYARD_TRANSPORT_CXI_OFI_NIC_H_
 #define LANYARD_TRANSPORT_CXI_OFI_NIC_H_
 
@@ -41,26 +43,28 @@ namespace lanyard::ofi {
 
 struct OfiOptions {
   std::string domain = {};  // empty: the nearest to this thread's cores
-  // Tells GPU memory from the host's and outlives the NIC. Without it all memory is taken for the host's.
+  // Tells GPU memory from host memory and outlives the NIC. If null, all memory counts
+  // as host memory.
   const DeviceMemory* device_memory = nullptr;
-  uint32_t deferred_depth = 0;   // entries used at most; 0: as many as the provider says
-  uint32_t max_counters = 4096;  // these three: at most; a card may have fewer to give
+  uint32_t deferred_depth = 0;   // most entries to use; 0: as many as the provider reports
+  uint32_t max_counters = 4096;  // these three are limits; a card may have fewer
   uint32_t max_regions = 16384;
   uint64_t max_message_bytes = uint64_t{1} << 30;
-  // Whether to rely on the provider's promise that a counter may count own operations and what arrives.
+  // Relies on the provider's promise that one counter may count both own operations and arrivals.
   bool counts_both = true;
-  uint32_t max_issued = 256;  // under way without an entry, at most
-  // Else only calls of others drive it, and none waits for time to pass: what cannot be closed yet is refused at once.
+  uint32_t max_issued = 256;  // most operations in flight without an entry
+  // If false, only the callers drive it and no call waits. An object that cannot be closed yet is
+  // then refused at once.
   bool own_thread = true;
-  std::optional<Library> library = {};  // libfabric, where it is not the one that is installed
+  std::optional<Library> library = {};  // libfabric; none: the installed one
 };
 
-// Threads: any. Memory that is registered must outlive it.
+// Threads: any. Registered memory must outlive it.
 class OfiNic final : public nic::Nic {
  public:
-  // kUnsupported says what is missing; else what kept the device from opening.
+  // kUnsupported names what is missing; otherwise the error of the device.
   static Result<std::unique_ptr<OfiNic>> open(const OfiOptions& options);
-  // Requires that no other thread uses it any more. What is under way is abandoned.
+  // No other thread may use it any more. Operations in flight are abandoned.
   ~OfiNic() override;
 
   const nic::Caps& caps() const override { return caps_; }
@@ -108,10 +112,10 @@ class OfiNic final : public nic::Nic {
   struct Command {
     enum class Kind : uint8_t { kPost, kPostPrepared, kIssue, kRing } kind;
     nic::DeferredOp deferred;  // kPost; kIssue: .op; kRing: .trigger and .threshold, the value to add
-    nic::Posting posting;      // kPostPrepared: there until this has run, as release() runs it first
+    nic::Posting posting;      // kPostPrepared: valid until run, as release() runs earlier commands first
   };
-  // The right to drive, from construction to destruction, for calls that need the state of now. Whatever was posted or
-  // done before counts by then.
+  // Holds the right to drive during its lifetime, for calls that need the current state. First runs
+  // everything posted before.
   class LANYARD_SCOPED_CAPABILITY Driving {
    public:
     explicit Driving(OfiNic& nic) LANYARD_ACQUIRE(nic.right_) : nic_(nic) {
@@ -121,7 +125,7 @@ class OfiNic final : public nic::Nic {
     }
     ~Driving() LANYARD_RELEASE() {
       nic_.right_.give_back();
-      nic_.progress();  // whatever the call made ready
+      nic_.progress();  // work that the call made ready
     }
     Driving(const Driving&) = delete;
     Driving& operator=(const Driving&) = delete;
@@ -129,19 +133,19 @@ class OfiNic final : public nic::Nic {
    private:
     OfiNic& nic_;
   };
-  // What of it descriptors are compared with.
+  // Tells the descriptor checks what is open.
   struct Open;
 
   OfiNic(std::unique_ptr<Fabric> fabric, const OfiOptions& options, uint32_t depth);
   void fill_caps(const OfiOptions& options, uint32_t depth);
   Status start();
   Result<MemoryKind> kind_of(const void* base, uint64_t bytes) const;
-  // Repeats `call`, which requires driving, until it says anything but kInvalidState or what keeps
-  // it will not be over soon: uses() counts what names the object, `names` tells which works do.
+  // Repeats `call`, which needs the right to drive, while it returns kInvalidState because of
+  // operations that end soon. uses() counts what names the object; `names` tells which works do.
   template <typename Call, typename Uses, typename Names>
   Status once_over(Call call, Uses uses, Names names);
 
-  // For any thread.
+  // Any thread may call it.
   bool is_open(nic::CounterId id) const { return id.value < caps_.max_counters && counters_[id.value].is_open(); }
   bool is_open(nic::RegionId id) const { return id.value < caps_.max_regions && regions_[id.value].is_open(); }
   template <typename Fill>
@@ -150,9 +154,9 @@ class OfiNic final : public nic::Nic {
   }
   void run_owner();
 
-  // ---- Taking and driving (ofi_post.cc, ofi_drive.cc)
+  // ---- Accepting and driving (ofi_post.cc, ofi_drive.cc)
   static Status check_kind(const nic::Op& op);
-  // Takes what has been looked at, all or none.
+  // Accepts checked operations, all or none.
   template <typename Each>
   Status take_in(std::span<const Each> batch);
   template <typename Each>
@@ -162,7 +166,7 @@ class OfiNic final : public nic::Nic {
 
   size_t drive() LANYARD_REQUIRES(right_);
   size_t run_commands() LANYARD_REQUIRES(right_);
-  // All that was posted before the call.
+  // Runs everything posted before the call.
   size_t run_all_commands() LANYARD_REQUIRES(right_) {
     return nic::run_all_before(commands_, [this] {
       right_.assert_held();
@@ -210,32 +214,32 @@ class OfiNic final : public nic::Nic {
   nic::Caps caps_;
   nic::DriveRight right_;
   KeyMaker keys_ LANYARD_GUARDED_BY(right_);
-  std::vector<OfiCounter> counters_;  // these belong to whoever drives, but for what ofi_region.h says of any thread
+  std::vector<OfiCounter> counters_;  // for the driver only, except as ofi_region.h says
   std::vector<OfiRegion> regions_;
   std::vector<uint32_t> free_counters_ LANYARD_GUARDED_BY(right_);
   std::vector<uint32_t> free_regions_ LANYARD_GUARDED_BY(right_);
 
   const uint32_t work_count_;
-  const std::unique_ptr<Work[]> works_;  // belong to whoever drives
+  const std::unique_ptr<Work[]> works_;  // for the driver only
   Work* free_work_ LANYARD_GUARDED_BY(right_) = nullptr;
-  std::vector<Work*> held_ LANYARD_GUARDED_BY(right_);  // by age, lower thresholds of one look first
-  uint32_t looked_at_ LANYARD_GUARDED_BY(right_) = 0;   // work, when what is free was last looked for
-  bool no_entries_ LANYARD_GUARDED_BY(right_) = false;  // the provider has said so in this round of offers
-  uint32_t unread_ LANYARD_GUARDED_BY(right_) = 0;      // entries posted since the completions were read last
+  std::vector<Work*> held_ LANYARD_GUARDED_BY(right_);  // by age; lower thresholds of one poll first
+  uint32_t looked_at_ LANYARD_GUARDED_BY(right_) = 0;   // works, when free ones were last looked for
+  bool no_entries_ LANYARD_GUARDED_BY(right_) = false;  // the provider refused an entry in this round
+  uint32_t unread_ LANYARD_GUARDED_BY(right_) = 0;      // entries posted since completions were last read
   nic::FailureLog failure_log_ LANYARD_GUARDED_BY(right_);
 
   nic::CounterId listened_ LANYARD_GUARDED_BY(right_);
   nic::Listener listener_ LANYARD_GUARDED_BY(right_);
-  uint64_t heard_ LANYARD_GUARDED_BY(right_) = 0;  // what the counter had reached when it was looked at last
+  uint64_t heard_ LANYARD_GUARDED_BY(right_) = 0;  // the counter's value at the last look
   std::chrono::steady_clock::time_point next_look_ LANYARD_GUARDED_BY(right_);
 
-  nic::PreparedTable<Prepared> prepared_;  // belongs to whoever drives, but for find()
+  nic::PreparedTable<Prepared> prepared_;  // for the driver only, except find()
   MpscRing<Command> commands_;
   std::atomic<uint32_t> free_entries_;
   std::atomic<uint32_t> free_issues_;
   std::atomic<uint32_t> peer_count_{0};
-  std::unique_ptr<std::atomic<bool>[]> known_;  // by rank; there once peer_count_ is
-  std::unique_ptr<std::atomic<int>[]> lost_;    // by rank, libfabric's error or 0; there once peer_count_ is
+  std::unique_ptr<std::atomic<bool>[]> known_;  // by rank; allocated before peer_count_ is set
+  std::unique_ptr<std::atomic<int>[]> lost_;    // by rank, libfabric's error or 0; allocated before peer_count_ is set
   std::atomic<uint64_t> lost_count_{0};
   std::atomic<uint64_t> activity_{0};
   std::atomic<uint64_t> failures_{0};
