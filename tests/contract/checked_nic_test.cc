@@ -1,4 +1,5 @@
-// CheckedNic: what it refuses, and what it catches a driver at. The contract's rows "Checked" show the rest.
+// CheckedNic: which calls it refuses, and which faults of a driver it catches. The contract's rows
+// "Checked" test the rest.
 #include "transport/nic/checked_nic.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 namespace lanyard::nic {
 namespace {
 
-// A driver that answers every call as its members say and does nothing at all.
+// A driver that does nothing and answers every call as its members say.
 struct ScriptedNic final : Nic {
   ScriptedNic() {
     caps_.deferred_depth = 4;
@@ -88,7 +89,7 @@ struct ScriptedNic final : Nic {
   }
 
   Caps caps_;
-  Status status;  // what calls return
+  Status status;  // returned by calls
   int calls = 0;
   CounterValue value;
   bool readable = true;
@@ -110,7 +111,7 @@ class CheckedNicTest : public ::testing::Test {
     const std::vector<Address> peers = {Address{{std::byte{1}}}, Address{{std::byte{2}}}};
     ASSERT_TRUE(nic.set_peers(peers, 0).ok());
   }
-  // Opens a counter and a region of 64 bytes, and describes a good write and a good atomic.
+  // Opens a counter and a region of 64 bytes, and describes a valid write and a valid atomic.
   void prepare() {
     connect();
     counter = nic.open_counter().value();
@@ -130,7 +131,8 @@ class CheckedNicTest : public ::testing::Test {
     const DeferredOp deferred = {.op = op, .trigger = counter, .threshold = 1};
     return nic.post({&deferred, 1}).code();
   }
-  // The caller's error is told by this code, in post(), prepare() and issue(), and does not reach the driver.
+  // The caller's error gets this code from post(), prepare() and issue(), and does not
+  // reach the driver.
   void expect_refused(const Op& op, Code code) {
     const int calls = driver.calls;
     EXPECT_EQ(post(op), code);
@@ -149,7 +151,7 @@ class CheckedNicTest : public ::testing::Test {
 
 using CheckedNicDeathTest = CheckedNicTest;
 
-// ---- The caller's side
+// ---- Errors of the caller
 
 TEST_F(CheckedNicTest, RegionsMustBeMemory) {
   connect();
@@ -182,7 +184,7 @@ TEST_F(CheckedNicTest, BadDescriptorsDoNotReachTheDriver) {
   is_refused(add, [](Op& op) { op.completion = op.counter; });
 }
 
-// ---- The driver's side
+// ---- Errors of the driver
 
 TEST_F(CheckedNicDeathTest, CounterOutOfRange) {
   prepare();
@@ -201,7 +203,7 @@ TEST_F(CheckedNicDeathTest, CounterFell) {
   ASSERT_TRUE(nic.read(counter).ok());
   driver.value.success = 6;
   EXPECT_DEATH((void)nic.read(counter), "a counter fell");
-  ASSERT_TRUE(nic.reset(counter).ok()) << "now it may, once";
+  ASSERT_TRUE(nic.reset(counter).ok()) << "now it may fall once";
   EXPECT_EQ(nic.read(counter).value().success, 6u);
   driver.value.success = 5;
   EXPECT_DEATH((void)nic.read(counter), "a counter fell");
@@ -218,9 +220,9 @@ TEST_F(CheckedNicDeathTest, CounterFellWithoutTheSet) {
   Op set = add;
   set.kind = OpKind::kCounterSet;
   ASSERT_EQ(post(set), Code::kOk);
-  ASSERT_TRUE(nic.read(counter).ok()) << "it has not fired yet";
+  ASSERT_TRUE(nic.read(counter).ok()) << "the set has not fired yet";
   driver.value = {1, 0};
-  ASSERT_TRUE(nic.read(counter).ok()) << "and now it has";
+  ASSERT_TRUE(nic.read(counter).ok()) << "now the set has fired";
   driver.value = {0, 0};
   EXPECT_DEATH((void)nic.read(counter), "a counter fell");
 }
@@ -242,7 +244,7 @@ TEST_F(CheckedNicDeathTest, CounterCountedTooMuch) {
   EXPECT_DEATH((void)nic.read(counter), "counted more than was added");
 }
 
-// N9: a call that failed and yet did something.
+// N9: a call that failed but had an effect.
 TEST_F(CheckedNicDeathTest, AFailedCallChangedACounter) {
   prepare();
   driver.status = {Code::kInvalidArgument, "scripted"};
@@ -316,11 +318,11 @@ TEST_F(CheckedNicDeathTest, RegionIdsAndKeys) {
   EXPECT_DEATH((void)open_region(), "a region without an id");
   driver.next_region = 60;
   ASSERT_TRUE(nic.deregister_region(region).ok());
-  driver.next_key = 30;  // as the first region's
+  driver.next_key = 30;  // the first region's key
   EXPECT_DEATH((void)open_region(), "a key that was given before");
   driver.next_key = 90;
   region = open_region();
-  EXPECT_DEATH((void)nic.key(region), "a region's key has changed");  // the driver counts up
+  EXPECT_DEATH((void)nic.key(region), "a region's key has changed");  // the driver returns a new one each time
   driver.next_key = 90;
   EXPECT_EQ(nic.key(region).value().value, 90u);
   driver.next_key = 95;
@@ -389,7 +391,7 @@ TEST_F(CheckedNicDeathTest, LeavingWithoutAttending) {
   EXPECT_DEATH(nic.leave(), "leave\\(\\) without attend\\(\\)");
 }
 
-// Where others take from the same device, their share explains what would be a fault.
+// If others use the same device, their share may explain the numbers.
 TEST(CheckedNicSharedTest, OthersMayTakeTheEntries) {
   ScriptedNic driver;
   CheckedNic nic(driver, {.sole_user = false});

@@ -1,5 +1,5 @@
-// Fabrics for the NIC contract: the simulator's model in the orders of seeds, threaded NICs over a real wire, and NICs
-// over libfabric's CXI provider; each of one job, in this process.
+// Fabrics for the NIC contract, each of one job in this process: the simulator's model in orders
+// that a seed draws, threaded NICs over a real wire, and NICs over libfabric's CXI provider.
 #ifndef LANYARD_TESTS_CONTRACT_CONTRACT_FABRICS_H_
 #define LANYARD_TESTS_CONTRACT_CONTRACT_FABRICS_H_
 
@@ -22,7 +22,7 @@
 
 namespace lanyard::nic_contract {
 
-// NICs that are put together one by one, the last of them behind a CheckedNic where `checked`.
+// NICs added one by one. If `checked`, the last is behind a CheckedNic.
 struct JoinedFabric : NicFabric {
   size_t size() override { return nics.size(); }
   Nic& nic(size_t rank) override { return *nics[rank]; }
@@ -41,7 +41,8 @@ struct JoinedFabric : NicFabric {
   std::vector<std::unique_ptr<Nic>> nics;
 };
 
-// Threads: any, one after the other. A row that starts threads is therefore no replay of itself, others are.
+// Threads: any, one after the other. So a row that starts threads does not replay exactly;
+// other rows do.
 struct DeterministicFabric final : JoinedFabric {
   DeterministicFabric(const FabricOptions& wish, uint64_t seed, bool checked)
       : model(wish.nics,
@@ -74,7 +75,7 @@ struct SimulatedFabric final : NicFabric {
   LocalFabric local;
 };
 
-// `adapt` changes what is not the row's to wish for: the wire, and what stands before the NIC.
+// `adapt` sets what a row cannot choose: the wire, and the code between test and NIC.
 inline NicMaker over_simulation(std::string name, std::function<void(LocalOptions&)> adapt) {
   return {std::move(name), [adapt = std::move(adapt)](const FabricOptions& wish) {
             LocalOptions options{.limits = {.deferred_depth = wish.deferred_depth,
@@ -87,13 +88,13 @@ inline NicMaker over_simulation(std::string name, std::function<void(LocalOption
           }};
 }
 
-// Whether to rely on that promise of the provider's (OfiOptions::counts_both).
+// Whether to rely on that promise of the provider (OfiOptions::counts_both).
 inline bool counts_both() {
   const char* value = std::getenv("LANYARD_OFI_COUNTS_BOTH");
   return value == nullptr || std::string(value) != "off";
 }
 
-// Null, and a line that says why, where the provider is not there.
+// Returns null, and prints the reason, if the provider is missing.
 inline std::unique_ptr<NicFabric> make_ofi_fabric(bool checked, const FabricOptions& wish) {
   auto fabric = std::make_unique<JoinedFabric>();
   for (size_t rank = 0; rank < wish.nics; ++rank) {

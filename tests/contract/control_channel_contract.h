@@ -1,5 +1,5 @@
-// The rules of transport/core/control_channel.h as tests, over whatever keeps the contract of nic.h: instantiate as the
-// NIC contract (nic_contract.h).
+// The rules of transport/core/control_channel.h as tests over every NIC that keeps the contract of
+// nic.h. Instantiate it as the NIC contract (nic_contract.h).
 #ifndef LANYARD_TESTS_CONTROL_CHANNEL_CONTRACT_H_
 #define LANYARD_TESTS_CONTROL_CHANNEL_CONTRACT_H_
 
@@ -17,7 +17,7 @@ namespace lanyard::nic_contract {
 
 using core::ControlChannel;
 
-// What the channel asks of its NIC.
+// Counts the operations that the channel issues.
 class CountingNic final : public nic::ForwardingNic {
  public:
   using ForwardingNic::ForwardingNic;
@@ -32,8 +32,8 @@ class CountingNic final : public nic::ForwardingNic {
   uint64_t writes = 0, sums = 0, longest_bytes = 0;
 };
 
-// A NIC on which what is issued at once is delayed and refused at random, so that a later operation overtakes: N7
-// allows it, and N9 that it is full.
+// A NIC that delays and refuses issued operations at random. Later ones may overtake (N7), and it
+// may be full (N9).
 class UnrulyNic final : public nic::ForwardingNic {
  public:
   UnrulyNic(Nic& inner, uint64_t seed) : ForwardingNic(inner), random_(seed) {}
@@ -62,7 +62,7 @@ class ChannelContract : public NicContract {
  protected:
   using Bytes = std::vector<std::byte>;
 
-  // Message `number` from one rank to another: all of its bytes follow from these.
+  // Message `number` between two ranks; its bytes follow from the arguments.
   static Bytes message(uint32_t from, uint32_t to, uint64_t number, size_t bytes) {
     Bytes made(bytes);
     for (size_t i = 0; i < bytes; ++i)
@@ -120,7 +120,7 @@ class ChannelContract : public NicContract {
   }
   void TearDown() override {
     if (!channels_.empty())
-      settle();  // memory that an operation still names would stay for ever
+      settle();  // lets operations end, else memory they name would never be freed
     channels_.clear();
     unruly_.clear();
     NicContract::TearDown();
@@ -129,11 +129,12 @@ class ChannelContract : public NicContract {
   std::vector<std::unique_ptr<UnrulyNic>> unruly_;
   std::vector<Nic*> nics_;
   std::vector<std::unique_ptr<ControlChannel>> channels_;
-  std::map<uint32_t, bool> idle_;  // ranks that do nothing
+  std::map<uint32_t, bool> idle_;  // ranks that do not progress
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Bytes>> got_;
 };
 
-// C1, C2: messages of all lengths, between two ranks and to oneself, in lanes of any length, faster than anybody reads.
+// C1, C2: messages of all lengths, to another rank and to oneself, in lanes of any length, sent
+// faster than they are read.
 TEST_P(ChannelContract, OrderAndContentInLanesOfAnyLength) {
   constexpr uint64_t kMessages = 100;
   constexpr size_t kEdges[] = {0, 1, 7, 8, 223, 224, 225, 447, 448, 449, 896, 1000, 5000, 3};
@@ -164,8 +165,8 @@ TEST_P(ChannelContract, OrderAndContentInLanesOfAnyLength) {
   }
 }
 
-// C6: what stands in line goes in few operations.
-TEST_P(ChannelContract, WhatStandsInLineGoesTogether) {
+// C6: queued messages go out together, in few operations.
+TEST_P(ChannelContract, QueuedMessagesGoTogether) {
   start({.nics = 2, .max_regions = 64});
   constexpr uint32_t kSlots = 8;
   constexpr uint64_t kMessages = 400;
@@ -178,13 +179,13 @@ TEST_P(ChannelContract, WhatStandsInLineGoesTogether) {
   ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == kMessages && all_taken(0); }));
   for (uint64_t number = 0; number < kMessages; ++number)
     ASSERT_EQ((got_[{0, 1}][number]), message(0, 1, number, 100)) << number;
-  EXPECT_EQ(counting.sums, counting.writes) << "one announces one write";
+  EXPECT_EQ(counting.sums, counting.writes) << "each write is announced once";
   EXPECT_LE(counting.longest_bytes, kSlots * 256u);
   if (nic(0).caps().max_message_bytes >= kSlots * 256u) {
     EXPECT_LE(counting.writes, kSlots + (kMessages - kSlots) / 2) << "of " << kMessages << " slots";
   }
   settle();
-  channels_.clear();  // before `counting`
+  channels_.clear();  // must end before `counting`
 }
 
 TEST_P(ChannelContract, LongestMessage) {
@@ -197,8 +198,9 @@ TEST_P(ChannelContract, LongestMessage) {
   EXPECT_EQ((got_[{0, 1}][1]), message(0, 1, 2, 10));
 }
 
-// C5, C2, C3: who reads nothing holds up nobody else; no entry is used; all of it arrives once it reads.
-TEST_P(ChannelContract, WhoDoesNotReadHoldsUpNobody) {
+// C5, C2, C3: a peer that reads nothing delays no other peer and uses no entry. Once it
+// reads, everything arrives.
+TEST_P(ChannelContract, APeerThatDoesNotReadDelaysNoOther) {
   open(3);
   idle_[2] = true;
   for (uint64_t number = 0; number < 40; ++number) {
@@ -221,8 +223,8 @@ TEST_P(ChannelContract, WhoDoesNotReadHoldsUpNobody) {
   }
 }
 
-// C4: a peer whose memory is gone is lost, and others are not.
-TEST_P(ChannelContract, WhoCannotBeReachedIsLost) {
+// C4: a peer whose memory is gone is lost; other peers are not.
+TEST_P(ChannelContract, APeerThatCannotBeReachedIsLost) {
   open(3);
   channel(0).send(1, message(0, 1, 0, 10));
   ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1 && all_taken(0); }));
@@ -255,7 +257,7 @@ TEST_P(ChannelContract, C7_MessagesWaitForAnIntroduction) {
   EXPECT_EQ((got_[{0, 1}][0]), message(0, 1, 0, 1000));
 }
 
-TEST_P(ChannelContract, AClosedEndSendsNothingAndNamesNoMemory) {
+TEST_P(ChannelContract, AClosedChannelSendsNothingAndHoldsNoRegion) {
   open(2);
   channel(0).send(1, message(0, 1, 0, 1000));
   ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1 && all_taken(0); }));
@@ -270,7 +272,7 @@ TEST_P(ChannelContract, AClosedEndSendsNothingAndNamesNoMemory) {
   EXPECT_EQ((got_[{0, 1}].size()), 1u);
 }
 
-TEST_P(ChannelContract, ProgressIsOneLookWhereNothingIsNoticed) {
+TEST_P(ChannelContract, ProgressDoesNothingIfNothingIsNoticed) {
   open(2);
   channel(0).send(1, message(0, 1, 0, 10));
   ASSERT_TRUE(eventually([&] { return nic(1).read(channel(1).arrivals()).value().success >= 2; }));
@@ -280,7 +282,7 @@ TEST_P(ChannelContract, ProgressIsOneLookWhereNothingIsNoticed) {
   ASSERT_TRUE(until([&] { return got_[{0, 1}].size() == 1; }));
 }
 
-TEST_P(ChannelContract, EverythingIsGivenBack) {
+TEST_P(ChannelContract, EverythingIsReleased) {
   start({.nics = 2, .max_regions = 64});
   const State before = state();
   nics_ = {&nic(0), &nic(1)};

@@ -1,4 +1,4 @@
-// LocalFabric: the NICs of one job, all in this process: threaded NICs over a real wire.
+// LocalFabric: the NICs of one job in this process: threaded NICs over a real wire.
 #ifndef LANYARD_TESTS_LOCAL_FABRIC_H_
 #define LANYARD_TESTS_LOCAL_FABRIC_H_
 
@@ -25,16 +25,16 @@ struct LocalOptions {
 
   nicsim::ModelLimits limits;
   Wire wire = Wire::kShm;
-  bool use_cma = true;                       // kShm; off: long payloads travel through the inboxes
-  uint32_t slots = 256;                      // kShm: of an inbox
-  bool checked = false;                      // each NIC behind a CheckedNic
-  bool connected = true;                     // false: set_peers() is left to the test
-  std::chrono::milliseconds spin_for{20};    // as ThreadedOptions'
-  std::vector<DeviceMemory*> memories = {};  // by rank; for none where it is too short; they outlive the fabric
+  bool use_cma = true;                       // kShm; false: long payloads travel through the inboxes
+  uint32_t slots = 256;                      // kShm: per inbox
+  bool checked = false;                      // each NIC is behind a CheckedNic
+  bool connected = true;                     // false: the test calls set_peers()
+  std::chrono::milliseconds spin_for{20};    // as in ThreadedOptions
+  std::vector<DeviceMemory*> memories = {};  // by rank; none beyond its size; they outlive the fabric
 };
 
-// NIC i has rank i. The NICs have threads of their own and end with the fabric, so memory that is
-// registered with them must outlive it.
+// NIC i has rank i. The NICs have their own threads and end with the fabric, so registered memory
+// must outlive it.
 class LocalFabric {
  public:
   explicit LocalFabric(size_t nics, const LocalOptions& options = {}) {
@@ -52,7 +52,7 @@ class LocalFabric {
       steps += nic != nullptr ? nic->progress() : 0;
     return steps;
   }
-  // The peers see it go.
+  // Ends one NIC; its peers find out.
   void end(size_t rank) { nics_[rank].reset(); }
 
  private:

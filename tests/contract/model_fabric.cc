@@ -32,12 +32,12 @@ ModelNic::ModelNic(ModelFabric& fabric, uint32_t rank, const nicsim::ModelLimits
 Status ModelNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   const std::lock_guard lock(fabric_.mutex_);
   if (!peers_.empty())
-    return {Code::kInvalidState, "the peers are known already"};
+    return {Code::kInvalidState, "set_peers() was called before"};
   for (const nic::Address& peer : peers)
     if (!peer.bytes.empty() && !fabric_.is_address(peer))
       return {Code::kInvalidArgument, "not the address of a bare model"};
   if (self >= peers.size() || peers[self].bytes != address().bytes)
-    return {Code::kInvalidArgument, "this NIC's address does not stand at its own rank"};
+    return {Code::kInvalidArgument, "the address at index self is not this NIC's"};
   for (const nic::Address& peer : peers)
     peers_.push_back(!peer.bytes.empty());
   return {};
@@ -48,7 +48,7 @@ Status ModelNic::add_peer(uint32_t peer, const nic::Address& address) {
   if (peer >= peers_.size() || !fabric_.is_address(address))
     return {Code::kInvalidArgument, "not the address of a bare model, or no peer"};
   if (peers_[peer])
-    return {Code::kInvalidState, "the peer is known already"};
+    return {Code::kInvalidState, "the peer's address is known already"};
   peers_[peer] = true;
   return {};
 }
@@ -115,13 +115,13 @@ Result<nic::RegionId> ModelNic::register_region(void* base, uint64_t bytes, nic:
 Status ModelNic::deregister_region(nic::RegionId region) {
   const std::lock_guard lock(fabric_.mutex_);
   Status status = model_.deregister_region(region);
-  // What has been placed is counted first.
+  // First counts what has been placed.
   while (status.code() == Code::kAgain) {
     const auto pins = [&](const ModelFabric::Transit& transit) {
       return transit.to == rank_ && transit.stage == ModelFabric::Transit::Stage::kPlaced;
     };
     const auto found = std::find_if(fabric_.transits_.begin(), fabric_.transits_.end(), pins);
-    LANYARD_CHECK(found != fabric_.transits_.end(), "only what is placed pins a region");
+    LANYARD_CHECK(found != fabric_.transits_.end(), "only placed bytes keep a region busy");
     fabric_.count(static_cast<uint32_t>(found - fabric_.transits_.begin()));
     status = model_.deregister_region(region);
   }
@@ -151,7 +151,7 @@ Status ModelNic::post(std::span<const nic::DeferredOp> ops) {
 }
 Status ModelNic::check_room(size_t entries) const {
   if (entries > caps_.deferred_depth)
-    return {Code::kExhausted, "more than there are"};
+    return {Code::kExhausted, "the batch has more operations than the NIC has entries"};
   return entries > model_.free_entries() ? Status(Code::kAgain, "more than are free") : Status();
 }
 Result<nic::PreparedId> ModelNic::prepare(const nic::Op& op) {
@@ -176,7 +176,7 @@ Status ModelNic::issue(const nic::Op& op) {
   const std::lock_guard lock(fabric_.mutex_);
   LANYARD_RETURN_IF_ERROR(check(op));
   if (!model_.room_in_flight())
-    return {Code::kAgain, "too many are under way"};
+    return {Code::kAgain, "too many operations are in flight"};
   fabric_.launch(rank_, model_.issue(op));
   return {};
 }
@@ -225,7 +225,7 @@ ModelFabric::ModelFabric(size_t nics, const nicsim::ModelLimits& limits, bool co
     addresses.push_back(nics_.back()->address());
   }
   for (uint32_t rank = 0; connected && rank < nics; ++rank)
-    LANYARD_CHECK(nics_[rank]->set_peers(addresses, rank).ok(), "they are its own NICs");
+    LANYARD_CHECK(nics_[rank]->set_peers(addresses, rank).ok(), "the fabric's own NICs accept their addresses");
 }
 
 size_t ModelFabric::quiesce() {
@@ -238,7 +238,8 @@ size_t ModelFabric::quiesce() {
   }
 }
 
-// What is drawn is the same on every machine, which the standard's distributions are not. A bias of 2^-50 does no harm.
+// Draws the same on every machine, unlike the distributions of the standard. The bias of
+// 2^-50 is harmless.
 size_t ModelFabric::take_some() {
   const std::lock_guard lock(mutex_);
   const size_t most = 1 + random_() % 4;
@@ -268,7 +269,7 @@ void ModelFabric::collect_steps() {
       steps_.push_back({Step::Kind::kCarry, 0, place});
 }
 
-// Of the ready entries the oldest of each counter may fire (N2).
+// Of each counter's ready entries only the oldest may fire (N2).
 void ModelFabric::collect_steps_of(const ModelNic& nic) {
   for (const uint32_t counter : nic.armed_)
     if (nic.unseen(counter) != 0)
@@ -293,7 +294,8 @@ void ModelFabric::take(const Step& step) {
   }
 }
 
-// The next stage of a packet: its payload is read, its bytes are placed, the target counts it; or its initiator hears.
+// Takes a packet's next stage: read its payload, place its bytes, count it, or
+// answer its initiator.
 void ModelFabric::carry(uint32_t place) {
   Transit& transit = transits_[place];
   if (transit.packet.kind == nicsim::PacketKind::kAck) {
@@ -327,7 +329,7 @@ void ModelFabric::count(uint32_t place) {
   answer(place, Code::kOk);
 }
 
-// The packet is gone, and its answer under way.
+// Removes the packet and sends its answer.
 void ModelFabric::answer(uint32_t place, Code code) {
   const Transit transit = std::move(transits_[place]);
   transits_.erase(transits_.begin() + place);

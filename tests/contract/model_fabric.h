@@ -1,11 +1,13 @@
-// ModelFabric: the simulator's bare model as the NICs of one job, without threads: nothing happens but single steps,
-// between which everything stands still. A test takes them all, but for packets that it holds back, and looks at what
-// must or must not have happened; or whoever calls progress() takes some, of whichever NIC, in an order that the seed
-// alone decides. So an entry that fires, a payload that is read, bytes that land, their count and the answer come in
-// every order that N1-N9 leave open.
+// ModelFabric: the simulator's bare model as the NICs of one job, without threads. Nothing happens
+// except in single steps, and between them nothing changes.
 //
-// For the protocol in random orders there is nicsim::World, which runs programs and judges them. This is for the NIC by
-// itself, and for calls into the core that no program makes, from states that a test has brought about.
+// A test may take all steps, except for packets that it holds back, and check what must or must not
+// have happened. Or each caller of progress() takes some steps, of any NIC, in an order that only
+// the seed decides. So firing an entry, reading a payload, placing bytes, counting and answering
+// come in every order that N1-N9 allow.
+//
+// To test the protocol in random orders use nicsim::World, which runs and checks programs. This
+// class is for the NIC alone, and for calls into the core in states that no program reaches.
 #ifndef LANYARD_TESTS_MODEL_FABRIC_H_
 #define LANYARD_TESTS_MODEL_FABRIC_H_
 
@@ -65,7 +67,7 @@ class ModelNic final : public nic::Nic {
   nic::Usage usage() const override;
   uint64_t failures() const override;
 
-  // What caps() says; for tests that want a NIC of another kind.
+  // For tests that need a NIC with other abilities.
   nic::Caps& mutable_caps() { return caps_; }
 
  private:
@@ -73,7 +75,7 @@ class ModelNic final : public nic::Nic {
 
   Status check(const nic::Op& op) const;
   Status check_room(size_t entries) const;
-  // What a counter's doorbell word has grown by since it was last looked at.
+  // How much a counter's doorbell word has grown since it was last read.
   uint64_t unseen(uint32_t counter) const { return words_[counter].load() - seen_[counter]; }
   uint64_t look(uint32_t counter) {
     const uint64_t grown = unseen(counter);
@@ -85,27 +87,27 @@ class ModelNic final : public nic::Nic {
   const uint32_t rank_;
   nic::Caps caps_;
   nicsim::NicModel model_;
-  const std::unique_ptr<std::atomic<uint64_t>[]> words_;  // of doorbells, one a counter, never set back
+  const std::unique_ptr<std::atomic<uint64_t>[]> words_;  // doorbell words, one per counter, never reset
   std::vector<uint64_t> seen_;
-  std::vector<uint32_t> armed_;  // those that were handed out
-  std::vector<bool> peers_;      // by rank: known
+  std::vector<uint32_t> armed_;  // counters whose word was handed out
+  std::vector<bool> peers_;      // by rank: true if the address is known
   std::atomic<uint64_t> activity_{0};
 };
 
 class ModelFabric {
  public:
-  // A packet between two NICs, or from one to itself.
+  // A packet between two NICs, or from a NIC to itself.
   struct Transit {
-    enum class Stage : uint8_t { kStart, kRead, kPlaced };  // kPlaced: the bytes are there, but not counted
+    enum class Stage : uint8_t { kStart, kRead, kPlaced };  // kPlaced: the bytes are in memory but not counted
     uint32_t from = 0;
     uint32_t to = 0;
     nicsim::Packet packet;
     const std::byte* payload = nullptr;
     Stage stage = Stage::kStart;
-    std::vector<std::byte> bytes = {};  // kRead: as they were read
+    std::vector<std::byte> bytes = {};  // kRead: the payload as it was read
   };
 
-  // Where not `connected`, set_peers() is left to the test.
+  // If not `connected`, the test calls set_peers().
   explicit ModelFabric(size_t nics, const nicsim::ModelLimits& limits = {}, bool connected = true, uint64_t seed = 0);
 
   size_t size() const { return nics_.size(); }
@@ -115,14 +117,15 @@ class ModelFabric {
   }
   ModelNic& nic(size_t rank) { return *nics_[rank]; }
 
-  // Packets for which it returns true stay where they are.
+  // A packet stays where it is while this returns true for it.
   std::function<bool(const Transit&)> held;
 
-  // Takes steps until none is left, in an order that is always the same. Returns how many.
+  // Takes steps, in a fixed order, until none is left. Returns their number.
   size_t quiesce();
-  // One to four steps, as long as there are any, of those that the seed draws. Returns how many.
+  // Takes one to four steps that the seed draws, fewer if there are fewer. Returns their number.
   size_t take_some();
-  // Every operation between the two fails from now on. Requires that no bytes of one have been placed and not counted.
+  // From now on every operation between the two fails. Between them no bytes may be placed but
+  // not yet counted.
   void lose(uint32_t at, uint32_t peer);
   size_t under_way() const { return transits_.size(); }
 
@@ -130,8 +133,8 @@ class ModelFabric {
   friend class ModelNic;
   struct Step {
     enum class Kind { kBell, kFire, kCarry } kind;
-    uint32_t rank = 0;   // not of kCarry
-    uint32_t which = 0;  // counter, entry, or place in transits_
+    uint32_t rank = 0;   // unused by kCarry
+    uint32_t which = 0;  // counter, entry, or index in transits_
   };
 
   void collect_steps();
@@ -146,7 +149,7 @@ class ModelFabric {
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<ModelNic>> nics_;
   std::vector<Transit> transits_;  // oldest first
-  std::vector<Step> steps_;        // scratch
+  std::vector<Step> steps_;        // scratch space
   std::mt19937_64 random_;
 };
 

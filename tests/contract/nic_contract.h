@@ -1,5 +1,5 @@
-// The contract of transport/nic/nic.h as tests for every implementation. Each row is named for the rule (N1-N14 of
-// nic.h) or the subject that it covers. An implementation's whole test is
+// The contract of transport/nic/nic.h as tests for every implementation. Each row is named for its
+// rule (N1-N14 of nic.h) or its subject. The whole test of an implementation is
 //
 //   #include "tests/contract/nic_contract.h"
 //   using namespace lanyard::nic_contract;
@@ -10,7 +10,9 @@
 //                            }}),
 //                            maker_name);
 //
-// Include it in one source file of a test. What the NIC does not claim is skipped. What must happen is given 20 s, what
+// Include it in one source file of a test. Rows for abilities that the NIC does not claim are
+// skipped. A row waits 20 s for what must happen, and some milliseconds for what must not happen. A
+// correct NIC has no reports under tsan.
 // must not happen some milliseconds to show. A right NIC is clean under tsan.
 #ifndef LANYARD_TESTS_NIC_CONTRACT_H_
 #define LANYARD_TESTS_NIC_CONTRACT_H_

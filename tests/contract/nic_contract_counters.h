@@ -33,7 +33,7 @@ TEST_P(NicContract, Counter_AddErrorResetCycles) {
   EXPECT_EQ(value(elsewhere, 1), (CounterValue{0, 0})) << "another NIC's";
 }
 
-// Range errors at both edges (N9: they change nothing).
+// Range errors at both limits (N9: they change nothing).
 TEST_P(NicContract, N9_CounterRangeIs48And7Bits) {
   const CounterId c = counter();
   constexpr uint64_t kHuge = std::numeric_limits<uint64_t>::max();
@@ -44,7 +44,7 @@ TEST_P(NicContract, N9_CounterRangeIs48And7Bits) {
 
   add(c, kMaxSuccess - 1);
   EXPECT_TRUE(reaches(c, {kMaxSuccess - 1, 0}));
-  refused({Code::kInvalidArgument}, "one too many", [&] { return nic().add(c, 2); });
+  refused({Code::kInvalidArgument}, "one more than fits", [&] { return nic().add(c, 2); });
   refused({Code::kInvalidArgument}, "a sum past 64 bits", [&] { return nic().add(c, kHuge - 1); });
   add(c, 1);
   EXPECT_TRUE(is_ok(nic().add_error(c, kMaxFailure - 1)));
@@ -133,7 +133,7 @@ TEST_P(NicContract, N1_AlreadyMetFiresAtOnce) {
   EXPECT_EQ(nic().free_entries(), depth() - 1);
 }
 
-// Increments of more than one pass thresholds without ever equalling them.
+// Increments of more than one pass a threshold without equalling it.
 TEST_P(NicContract, N1_LargeIncrementsFireEachOnce) {
   Memory& ones = memory(0, 8 * 5);
   Memory& target = memory(1, 8);
@@ -160,7 +160,7 @@ TEST_P(NicContract, N1_LargeIncrementsFireEachOnce) {
   EXPECT_TRUE(all_free());
 }
 
-// success + failure is what counts.
+// Thresholds compare with success + failure.
 TEST_P(NicContract, N1_FailuresCountTowardsTheThreshold) {
   Memory& one = word(0, 1);
   Memory& target = memory(1, 8);
@@ -179,7 +179,7 @@ TEST_P(NicContract, N1_FailuresCountTowardsTheThreshold) {
     EXPECT_EQ(value(done), (CounterValue{0, 0})) << "fired early";
     EXPECT_TRUE(is_ok(nic().add_error(trigger, 1)));
     ASSERT_TRUE(reaches(done, 1)) << mix.success << " + " << mix.failure;
-    // The same where the condition holds when the entry comes.
+    // The same if the condition already holds when the entry is posted.
     post(when(trigger, threshold, sum_op(one, 0, target, 0, done)));
     ASSERT_TRUE(reaches(done, 2)) << mix.success << " + " << mix.failure;
     EXPECT_TRUE(is_ok(close(trigger)));
@@ -200,7 +200,7 @@ TEST_P(NicContract, N1_ResetKeepsWaitingEntries) {
   }
   add(trigger, 2);
   settle();
-  EXPECT_EQ(value(done), (CounterValue{0, 0})) << "a reset takes back what had been counted";
+  EXPECT_EQ(value(done), (CounterValue{0, 0})) << "a reset removes earlier counts";
   EXPECT_EQ(nic().free_entries(), depth() - 1);
   add(trigger, 1);
   ASSERT_TRUE(reaches(done, 1));
@@ -228,10 +228,10 @@ TEST_P(NicContract, CounterOp_AddAndSet) {
   EXPECT_EQ(value(sum), (CounterValue{0, 2}));
   EXPECT_EQ(value(assigned), (CounterValue{1000, 2}));
   add(trigger, 1);
-  ASSERT_TRUE(reaches(sum, {5, 2})) << "add leaves failures as they are";
+  ASSERT_TRUE(reaches(sum, {5, 2})) << "add does not change failures";
   add(trigger, 1);
   ASSERT_TRUE(reaches(sum, {(uint64_t{1} << 40) + 5, 2}));
-  ASSERT_TRUE(reaches(assigned, {77, 0})) << "set takes the failures back too";
+  ASSERT_TRUE(reaches(assigned, {77, 0})) << "set also clears the failures";
   EXPECT_TRUE(is_ok(nic().issue(counter_op(OpKind::kCounterAdd, sum, 1))));
   EXPECT_TRUE(is_ok(nic().issue(counter_op(OpKind::kCounterSet, assigned, kMaxSuccess))));
   EXPECT_TRUE(reaches(sum, {(uint64_t{1} << 40) + 6, 2}));
@@ -239,7 +239,8 @@ TEST_P(NicContract, CounterOp_AddAndSet) {
   EXPECT_TRUE(all_free());
 }
 
-// An entry may add to its own trigger. Each fires the next, without a host and without recursion.
+// An entry may add to its own trigger. Each fires the next one, without the host
+// and without recursion.
 TEST_P(NicContract, CounterOp_OnItsOwnTrigger) {
   NEEDS(nic().caps().deferred_counter_ops, "deferred counter operations");
   const CounterId trigger = counter();
@@ -256,7 +257,7 @@ TEST_P(NicContract, CounterOp_OnItsOwnTrigger) {
   const CounterId other = counter();
   post(when(trigger, 77, counter_op(OpKind::kCounterAdd, other, 1)));
   EXPECT_TRUE(is_ok(nic().issue(counter_op(OpKind::kCounterSet, trigger, 100))));
-  EXPECT_TRUE(reaches(other, 1)) << "what a set makes true fires";
+  EXPECT_TRUE(reaches(other, 1)) << "an entry fires when a set meets its threshold";
 }
 
 // ---- N2: in which order
@@ -266,7 +267,7 @@ TEST_P(NicContract, N2_LowerThresholdsFirst) {
   ASSERT_NO_FATAL_FAILURE(expect_order({1, 2, 3, 4, 5, 6}, {6}));
   ASSERT_NO_FATAL_FAILURE(expect_order({6, 5, 4, 3, 2, 1}, {100}));
   ASSERT_NO_FATAL_FAILURE(expect_order({3, 1, 4, 2, 6, 5}, {3, 3}));
-  const uint64_t high = uint64_t{1} << 33;  // high words must not be compared before or without low ones
+  const uint64_t high = uint64_t{1} << 33;  // fails if high words are not compared, or compared first
   ASSERT_NO_FATAL_FAILURE(expect_order({high + 1, 2, high, 1}, {high + 7}));
 }
 

@@ -1,4 +1,5 @@
-// The NIC contract: what moves, when payloads are read, and what arriving messages count (N3, N4, N7).
+// The NIC contract: what writes move, when payloads are read, and what arriving messages count
+// (N3, N4, N7).
 #ifndef LANYARD_TESTS_NIC_CONTRACT_DATA_H_
 #define LANYARD_TESTS_NIC_CONTRACT_DATA_H_
 
@@ -6,7 +7,7 @@
 
 namespace lanyard::nic_contract {
 
-// Sizes around the powers of two where an implementation may copy in another way.
+// Sizes around the powers of two, where an implementation may change its way of copying.
 TEST_P(NicContract, Write_MovesExactlyItsBytes) {
   constexpr size_t kLargest = (size_t{1} << 20) + 3;
   constexpr size_t kShift = 61;  // neither end is aligned, and the region goes on at both sides
@@ -17,7 +18,7 @@ TEST_P(NicContract, Write_MovesExactlyItsBytes) {
     return std::all_of(target.data() + offset, target.data() + offset + bytes,
                        [](std::byte b) { return b == std::byte{0xee}; });
   };
-  source.fill(99, 0, source.bytes());  // beside a message, too, lies what would show in the target
+  source.fill(99, 0, source.bytes());  // bytes around a message would be visible in the target, too
   uint64_t writes = 0;
   for (size_t bytes : {size_t{0}, size_t{1}, size_t{8}, size_t{63}, size_t{64}, size_t{65}, size_t{4095}, size_t{4096},
                        size_t{4097}, size_t{65535}, size_t{65536}, size_t{65537}, kLargest}) {
@@ -121,7 +122,7 @@ TEST_P(NicContract, N3_PayloadAndOperandAreReadWhenItRuns) {
   }
 }
 
-// Descriptors, unlike payloads, are copied by post() and issue().
+// post() and issue() copy descriptors, not payloads.
 TEST_P(NicContract, N3_DescriptorsAreCopied) {
   Memory& source = memory(0, 64);
   Memory& target = memory(1, 64);
@@ -161,7 +162,7 @@ TEST_P(NicContract, N4_EveryMessageCountsOne) {
     ASSERT_TRUE(reaches(arrived, ++messages, 1)) << bytes << " bytes";
   }
   issue(write_op(source, 0, target, 0, 0, done));
-  ASSERT_TRUE(reaches(arrived, ++messages, 1)) << "a message of no bytes";
+  ASSERT_TRUE(reaches(arrived, ++messages, 1)) << "an empty message";
   for (AtomicKind kind : {AtomicKind::kSum, AtomicKind::kReplace}) {
     issue(atomic_op(kind, source, 0, target, 64, done));
     ASSERT_TRUE(reaches(arrived, ++messages, 1)) << "atomic kind " << static_cast<int>(kind);
@@ -193,7 +194,7 @@ TEST_P(NicContract, N4_OneCounterForSeveralRegions) {
   EXPECT_TRUE(reaches(self_arrived, 10));
 }
 
-// A region of no bytes is a mere counter that others can ring.
+// An empty region is only a counter that other NICs can ring.
 TEST_P(NicContract, N4_RegionOfNoBytes) {
   Memory& source = memory(0, 8);
   Memory& anchor = memory(1, 0);
@@ -237,7 +238,7 @@ TEST_P(NicContract, N4_CountedMeansVisible) {
   }
 }
 
-// What is written from here and what is written here, on one counter; an entry waits for the sum.
+// One counter counts completed and arriving writes; an entry waits for the sum.
 TEST_P(NicContract, N5_OneCounterCountsCompletionsAndArrivals) {
   NEEDS(nic(0).caps().counters_count_both, "counters_count_both");
   constexpr size_t kBytes = 500;
@@ -266,7 +267,7 @@ TEST_P(NicContract, N5_OneCounterCountsCompletionsAndArrivals) {
   }
 }
 
-// N7: a counter orders a small flag behind large data.
+// N7: a counter orders a small flag after large data.
 TEST_P(NicContract, N7_ACounterOrdersFlagBehindData) {
   constexpr size_t kBytes = 300'000;
   NEEDS(nic().caps().max_message_bytes >= kBytes, "messages of 300,000 bytes");
@@ -289,9 +290,9 @@ TEST_P(NicContract, N7_ACounterOrdersFlagBehindData) {
   }
 }
 
-// ---- Crowds
+// ---- Many messages at once
 
-// Long messages that arrive together, with short ones between them, all arrive whole.
+// Long messages that arrive together, with short ones between them, all arrive completely.
 TEST_P(NicContract, Crowd_LongMessagesInterleave) {
   start({.nics = 3});
   constexpr size_t kBytes = 1'300'000;

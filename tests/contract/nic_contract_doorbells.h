@@ -1,4 +1,4 @@
-// The NIC contract: doorbells, and everything that must happen with no host at work.
+// The NIC contract: doorbells, and everything that must happen while the host does nothing.
 #ifndef LANYARD_TESTS_NIC_CONTRACT_DOORBELLS_H_
 #define LANYARD_TESTS_NIC_CONTRACT_DOORBELLS_H_
 
@@ -21,8 +21,8 @@ TEST_P(NicContract, Doorbell_AddsItsValue) {
     ring(other_bell, 7);
     ASSERT_TRUE(reaches(other, 7));
     settle();
-    EXPECT_EQ(value(c), (CounterValue{sum, 0})) << "a ring is counted once";
-    // Rings and the host's own additions go together, and a reset takes both back.
+    EXPECT_EQ(value(c), (CounterValue{sum, 0})) << "a ring counts once";
+    // Rings and the host's own additions count together, and a reset clears both.
     add(c, 5);
     ring(bell, 5);
     ASSERT_TRUE(reaches(c, sum + 10));
@@ -30,7 +30,7 @@ TEST_P(NicContract, Doorbell_AddsItsValue) {
     ASSERT_TRUE(reaches(c, 0));
     ring(bell, 2);
     ASSERT_TRUE(reaches(c, 2));
-    // Another bell of the same counter is as good.
+    // Another bell of the same counter works as well.
     ring(doorbell(c, kind), 1);
     ASSERT_TRUE(reaches(c, 3));
     EXPECT_TRUE(is_ok(close(c)));
@@ -38,8 +38,9 @@ TEST_P(NicContract, Doorbell_AddsItsValue) {
   }
 }
 
-// Who ends work that a device starts must know whether it has started more: rings that still lie in memory count.
-TEST_P(NicContract, Doorbell_AReadingHasTheRingsBeforeIt) {
+// A reading includes rings that are still in memory, since a caller that ends started work must
+// know them all.
+TEST_P(NicContract, Doorbell_AReadingIncludesEarlierRings) {
   NEEDS(nic().caps().cancel, "cancel");
   NEEDS(nic().caps().doorbell_atomic_add, "doorbell_atomic_add");
   const CounterId c = counter();
@@ -50,7 +51,7 @@ TEST_P(NicContract, Doorbell_AReadingHasTheRingsBeforeIt) {
   }
 }
 
-// No ring of any thread is lost, and what waits for the last of them fires once.
+// No ring of any thread is lost, and an entry that waits for the last one fires once.
 TEST_P(NicContract, Doorbell_ManyThreadsLoseNoRing) {
   constexpr uint64_t kThreads = 4;
   constexpr uint64_t kRings = 25'000;
@@ -83,14 +84,14 @@ TEST_P(NicContract, Doorbell_ManyThreadsLoseNoRing) {
     ASSERT_TRUE(reaches(trigger, total));
     ASSERT_TRUE(reaches(done, 1));
     settle();
-    EXPECT_EQ(value(done), (CounterValue{1, 0})) << "one ring is still missing for the other";
+    EXPECT_EQ(value(done), (CounterValue{1, 0})) << "the other entry needs one more ring";
     EXPECT_EQ(target.load(), 1u);
     ring(bell);
     ASSERT_TRUE(reaches(done, 2));
   }
 }
 
-// An entry that is posted while its trigger rises sees the old count or the new one, and fires.
+// An entry posted while its trigger rises sees the old count or the new one, and fires.
 TEST_P(NicContract, Doorbell_RacesWithPosting) {
   constexpr uint64_t kRounds = 2000;
   Memory& one = word(0, 1);
@@ -119,12 +120,12 @@ TEST_P(NicContract, Doorbell_RacesWithPosting) {
       ok = eventually([&] { return value(done).success == i; });
       EXPECT_TRUE(ok) << "round " << i << ": " << value(trigger).success << " rung, " << value(done).success << " done";
     }
-    round = kRounds + 1;  // lets the ringer go where a round failed
+    round = kRounds + 1;  // stops the ringer if a round failed
     round.notify_one();
   }
 }
 
-// ---- The device works alone: below, the host makes no call at all between the ring and the effect
+// ---- The device works alone: from the ring to its effect the host makes no call
 
 TEST_P(NicContract, Alone_AWriteAndItsFlag) {
   NEEDS(works_alone(), "a device that works while nobody calls it");
@@ -155,7 +156,8 @@ TEST_P(NicContract, Alone_AWriteAndItsFlag) {
   }
 }
 
-// The sender's bell and the receiver's clear-to-send, in either order, fire the write at an even count.
+// The sender's bell and the receiver's clear-to-send, in either order, fire the write at
+// an even count.
 TEST_P(NicContract, Alone_ClearToSend) {
   NEEDS(works_alone(), "a device that works while nobody calls it");
   Memory& one = word(1, 1);
@@ -178,7 +180,7 @@ TEST_P(NicContract, Alone_ClearToSend) {
       else
         ring(receiver);
       std::this_thread::sleep_for(std::chrono::milliseconds(i % 5 == 0 ? 50 : 5));
-      EXPECT_EQ(target.load(), i - 1) << "one of two is not enough";
+      EXPECT_EQ(target.load(), i - 1) << "one of the two is not enough";
       if (i % 2)
         ring(receiver);
       else
@@ -188,8 +190,8 @@ TEST_P(NicContract, Alone_ClearToSend) {
   }
 }
 
-// A host that only looks at free_entries() sees places come back.
-TEST_P(NicContract, Alone_EntriesComeBack) {
+// A host that only calls free_entries() sees places become free.
+TEST_P(NicContract, Alone_EntriesBecomeFree) {
   start({.deferred_depth = 16});
   NEEDS(works_alone(), "a device that works while nobody calls it");
   Memory& one = memory(0, 8);
@@ -203,8 +205,9 @@ TEST_P(NicContract, Alone_EntriesComeBack) {
   }
 }
 
-// While somebody attends, the device may leave its work to progress(). After the last leave() it works alone again.
-TEST_P(NicContract, Alone_AgainAfterTheLastAttendantLeft) {
+// While a thread attends, the device may leave its work to progress(). After the last leave() it
+// works alone again.
+TEST_P(NicContract, Alone_AgainAfterTheLastLeave) {
   NEEDS(works_alone(), "a device that works while nobody calls it");
   Memory& one = word(0, 1);
   Memory& target = memory(1, 8);
@@ -217,7 +220,7 @@ TEST_P(NicContract, Alone_AgainAfterTheLastAttendantLeft) {
     nic(0).leave();
     nic(1).leave();
   };
-  // A bell that is handed out while somebody attends and the NIC's thread sleeps.
+  // A bell handed out while a thread attends and the NIC's thread sleeps.
   uint64_t rings = 1;
   post(when(trigger, rings, sum_op(one, 0, target, 0)));
   std::this_thread::sleep_for(std::chrono::milliseconds(250));
@@ -239,7 +242,7 @@ TEST_P(NicContract, Alone_AgainAfterTheLastAttendantLeft) {
     ring_one();
     ASSERT_TRUE(happens_by_progress([&] { return target.load() == rings; })) << "attended once";
     if (round % 2)
-      ring_one();  // and nobody calls progress() for it
+      ring_one();  // no call of progress() follows
     leave();
     ASSERT_TRUE(happens_without_us([&] { return target.load() == rings; })) << "left behind";
     if (round % 10 == 0)

@@ -1,5 +1,5 @@
-// The NIC contract: deferred-work entries from post() to fire or flush (N6), and operations that are prepared once and
-// posted many times (N14).
+// The NIC contract: deferred-work entries from post() to fire or flush (N6), and operations
+// prepared once and posted many times (N14).
 #ifndef LANYARD_TESTS_CONTRACT_NIC_CONTRACT_ENTRIES_H_
 #define LANYARD_TESTS_CONTRACT_NIC_CONTRACT_ENTRIES_H_
 
@@ -28,7 +28,7 @@ TEST_P(NicContract, N6_DepthEntriesAndNotOneMore) {
     EXPECT_EQ(nic().free_entries(), 0u);
     for (int again = 0; again < 3; ++again)
       refused({Code::kAgain}, "one more", [&] { return nic().post({&op, 1}); });
-    EXPECT_TRUE(is_ok(nic().post({}))) << "nothing always fits";
+    EXPECT_TRUE(is_ok(nic().post({}))) << "an empty batch always fits";
     settle();
     EXPECT_EQ(nic().free_entries(), 0u) << "a place is kept until its entry fires";
     EXPECT_EQ(target.load(), 0u);
@@ -40,7 +40,7 @@ TEST_P(NicContract, N6_DepthEntriesAndNotOneMore) {
   }
 }
 
-// All the places a batch needs or none, with whatever is free.
+// post() takes all the places that a batch needs or none, whatever is free.
 TEST_P(NicContract, N6_BatchesAreAllOrNothing) {
   start({.deferred_depth = 16});
   Memory& one = word(0, 1);
@@ -73,7 +73,7 @@ TEST_P(NicContract, N6_BatchesAreAllOrNothing) {
   EXPECT_TRUE(reaches(done, 2 * uint64_t{depth()})) << "a whole depth in one batch";
 }
 
-// A batch with one bad descriptor, wherever it stands, posts none of the good ones.
+// A batch with one bad descriptor, at any position, posts nothing.
 TEST_P(NicContract, N6_ABadDescriptorPostsNothing) {
   Memory& one = word(0, 1);
   Memory& target = memory(1, 8);
@@ -94,8 +94,8 @@ TEST_P(NicContract, N6_ABadDescriptorPostsNothing) {
   EXPECT_EQ(nic().free_entries(), depth());
 }
 
-// A place comes back when its entry fires, each by itself, not when the last of them has.
-TEST_P(NicContract, N6_PlacesComeBackOneByOne) {
+// Each entry frees its place when it fires, not when the last one of its batch fires.
+TEST_P(NicContract, N6_PlacesBecomeFreeOneByOne) {
   start({.deferred_depth = 16});
   Memory& one = memory(0, 8);
   Memory& target = memory(1, 8);
@@ -111,7 +111,7 @@ TEST_P(NicContract, N6_PlacesComeBackOneByOne) {
   }
 }
 
-TEST_P(NicContract, N6_PlacesAreUsedAgainAHundredThousandTimes) {
+TEST_P(NicContract, N6_PlacesAreReusedAHundredThousandTimes) {
   constexpr uint64_t kOps = 100'000;
   Memory& one = word(0, 1);
   Memory& target = memory(1, 8);
@@ -120,7 +120,7 @@ TEST_P(NicContract, N6_PlacesAreUsedAgainAHundredThousandTimes) {
   const uint64_t half = std::max<uint64_t>(1, depth() / 2);
   uint64_t posted = 0;
   while (posted < kOps) {
-    const uint64_t batch = std::min(1 + posted % half, kOps - posted);  // every size, for its own sake
+    const uint64_t batch = std::min(1 + posted % half, kOps - posted);  // batches of every size
     std::vector<DeferredOp> ops;
     for (uint64_t i = 1; i <= batch; ++i)
       ops.push_back(when(trigger, posted + i, sum_op(one, 0, target, 0, done)));
@@ -182,7 +182,7 @@ TEST_P(NicContract, Flush_CancelsEveryWaitingEntry) {
 
 // ---- N14
 
-// Every start of it is an entry like another: it waits for its own trigger and threshold, and completes.
+// Every posting is an ordinary entry: it waits for its own trigger and threshold, and completes.
 TEST_P(NicContract, N14_IsPostedAgainAndAgain) {
   start({.deferred_depth = 8});
   constexpr uint64_t kStarts = 100;
@@ -194,14 +194,14 @@ TEST_P(NicContract, N14_IsPostedAgainAndAgain) {
   const CounterId done = counter();
   const PreparedId write = prepare(write_op(source, 0, target, 0, 64, done));
   const PreparedId atomic = prepare(sum_op(one, 0, sum, 0, done));
-  EXPECT_EQ(nic().free_entries(), depth()) << "to prepare takes no entry";
+  EXPECT_EQ(nic().free_entries(), depth()) << "prepare() takes no entry";
   for (uint64_t i = 1; i <= kStarts; ++i) {
     source.fill(i, 0, 64);
     const Posting both[] = {{write, trigger, 2 * i - 1, i}, {atomic, trigger, 2 * i, i}};
     post_prepared(both);
     EXPECT_EQ(nic().free_entries(), depth() - 2);
     add(trigger, 1);
-    ASSERT_TRUE(reaches(done, 2 * i - 1)) << "the write alone";
+    ASSERT_TRUE(reaches(done, 2 * i - 1)) << "only the write";
     EXPECT_TRUE(target.holds(i, 0, 64)) << "start " << i;
     EXPECT_EQ(sum.load(), i - 1);
     add(trigger, 1);
@@ -211,7 +211,7 @@ TEST_P(NicContract, N14_IsPostedAgainAndAgain) {
   }
 }
 
-// One operation may wait several times over, for different counters and thresholds.
+// One operation may wait several times, for different counters and thresholds.
 TEST_P(NicContract, N14_EachPostingHasItsOwnTriggerAndThreshold) {
   Memory& one = word(0, 1);
   Memory& sum = memory(1, 8);
@@ -221,7 +221,7 @@ TEST_P(NicContract, N14_EachPostingHasItsOwnTriggerAndThreshold) {
   const PreparedId atomic = prepare(sum_op(one, 0, sum, 0, done));
   const Posting postings[] = {{atomic, first, 3}, {atomic, second, 1}, {atomic, first, 1}, {atomic, first, 0}};
   post_prepared(postings);
-  ASSERT_TRUE(reaches(done, 1)) << "what is met at once";
+  ASSERT_TRUE(reaches(done, 1)) << "a threshold that is met already";
   add(second, 1);
   ASSERT_TRUE(reaches(done, 2));
   add(first, 1);
@@ -234,7 +234,7 @@ TEST_P(NicContract, N14_EachPostingHasItsOwnTriggerAndThreshold) {
   EXPECT_EQ(sum.load(), 4u);
 }
 
-// All places or none, and among entries that were posted whole (N2, N6).
+// All places or none, also among entries posted by post() (N2, N6).
 TEST_P(NicContract, N14_BatchesAreAllOrNothing) {
   start({.deferred_depth = 8});
   Memory& one = word(0, 1);
@@ -246,7 +246,7 @@ TEST_P(NicContract, N14_BatchesAreAllOrNothing) {
   refused({Code::kExhausted}, "depth + 1", [&] { return nic().post_prepared(batch(depth() + 1)); });
   post(when(trigger, 1, sum_op(one, 0, sum, 0, done)));
   refused({Code::kAgain}, "one more than is free", [&] { return nic().post_prepared(batch(depth())); });
-  EXPECT_TRUE(is_ok(nic().post_prepared({}))) << "nothing always fits";
+  EXPECT_TRUE(is_ok(nic().post_prepared({}))) << "an empty batch always fits";
   post_prepared(batch(depth() - 1));
   EXPECT_EQ(nic().free_entries(), 0u);
   std::vector<Posting> mixed = batch(2);
@@ -258,11 +258,12 @@ TEST_P(NicContract, N14_BatchesAreAllOrNothing) {
   ASSERT_TRUE(all_free());
   EXPECT_EQ(sum.load(), depth());
   refused({Code::kNotFound}, "a batch with a bad one", [&] { return nic().post_prepared(mixed); });
-  EXPECT_EQ(nic().free_entries(), depth()) << "and takes nothing";
+  EXPECT_EQ(nic().free_entries(), depth()) << "a refused batch takes no entry";
 }
 
-// What was posted goes on to its end though its operation has been given back, and whatever takes that one's place.
-TEST_P(NicContract, N14_WhatWasPostedOutlivesTheRelease) {
+// A posted entry runs to its end even if its operation has been released and its id's slot is
+// in use again.
+TEST_P(NicContract, N14_PostedEntriesOutliveTheRelease) {
   Memory& source = memory(0, 16);
   Memory& target = memory(1, 16);
   Memory& other = memory(1, 16);
@@ -286,8 +287,8 @@ TEST_P(NicContract, N14_WhatWasPostedOutlivesTheRelease) {
   EXPECT_TRUE(other.holds(1, 0, 16));
 }
 
-// What it names stays open until it is given back: no start need look whether it is.
-TEST_P(NicContract, N14_HoldsWhatItNames) {
+// What it names stays open until release(), so no posting need check it.
+TEST_P(NicContract, N14_KeepsOpenWhatItNames) {
   Memory& source = word(0, 2);
   Memory& target = word(1, 40);
   const CounterId trigger = counter();
@@ -307,7 +308,7 @@ TEST_P(NicContract, N14_HoldsWhatItNames) {
   EXPECT_TRUE(eventually([&] { return nic().deregister_region(source.region).ok(); }));
 }
 
-TEST_P(NicContract, N14_RefusesWhatIsNotPrepared) {
+TEST_P(NicContract, N14_RefusesOperationsThatAreNotPrepared) {
   Memory& one = memory(0, 8);
   Memory& sum = memory(1, 8);
   const CounterId trigger = counter();
@@ -331,15 +332,15 @@ TEST_P(NicContract, N14_RefusesWhatIsNotPrepared) {
   refuse(Code::kNotFound, "one that never was", {{live.index + 1'000'000, live.generation}, trigger, 1});
   for (const uint32_t generation : {0u, live.generation - 1, live.generation + 1, live.generation + 2})
     refuse(Code::kNotFound, "another in its place", {{live.index, generation}, trigger, 1});
-  // What takes the released one's place does not answer to its name.
+  // The id of the released operation does not name its successor in the table.
   const PreparedId next = prepare(op);
-  refuse(Code::kNotFound, "the released one still", {released, trigger, 1});
-  refused({Code::kNotFound}, "nor is it released", [&] { return nic().release(released); });
+  refuse(Code::kNotFound, "the released one again", {released, trigger, 1});
+  refused({Code::kNotFound}, "a released one cannot be released", [&] { return nic().release(released); });
   for (const PreparedId id : {live, next})
     post_prepared({id, trigger, 1});
   add(trigger, 1);
   EXPECT_TRUE(reaches(done, 2));
-  EXPECT_EQ(nic(1).release(live).code(), Code::kNotFound) << "another NIC's";
+  EXPECT_EQ(nic(1).release(live).code(), Code::kNotFound) << "another NIC's operation";
 }
 
 TEST_P(NicContract, N14_CounterOperations) {
@@ -361,7 +362,7 @@ TEST_P(NicContract, N14_CounterOperations) {
   EXPECT_TRUE(is_ok(close(sum)));
 }
 
-// More than any table begins with, given back in another order; places are used again, ids are not.
+// More than any table begins with, released in another order. Places are reused, ids are not.
 TEST_P(NicContract, N14_ManyAtATime) {
   constexpr uint64_t kMany = 300;
   constexpr int kRounds = 3;
@@ -391,7 +392,7 @@ TEST_P(NicContract, N14_ManyAtATime) {
   }
 }
 
-// Threads prepare, post whole and prepared entries, and release beside each other.
+// Threads prepare, post with and without preparing, and release at the same time.
 TEST_P(NicContract, N14_Threads) {
   start({.deferred_depth = 32});
   constexpr size_t kThreads = 3;

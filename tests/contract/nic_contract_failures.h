@@ -1,5 +1,6 @@
-// The NIC contract: operations that fail say so (N5), keys that are gone stay gone (N8), a peer is not taken for dead
-// (N12), and a failure counts before anybody says that all went well (N13).
+// The NIC contract: failed operations are reported (N5), and a key is never valid again
+// (N8). A failure at a live peer is no loss (N12). A failure counts before its chain has
+// visible effects (N13).
 #ifndef LANYARD_TESTS_CONTRACT_NIC_CONTRACT_FAILURES_H_
 #define LANYARD_TESTS_CONTRACT_NIC_CONTRACT_FAILURES_H_
 
@@ -69,7 +70,7 @@ TEST_P(NicContract, N5_AFailedOperationIsCountedRecordedAndFiresItsChain) {
           issue(op);
         }
         ASSERT_TRUE(reaches(done, CounterValue{0, 1}));
-        ASSERT_TRUE(reaches(after, 1)) << "a failure, too, fires the chain";
+        ASSERT_TRUE(reaches(after, 1)) << "a failure also fires the chain";
         ASSERT_EQ(mark.load(), ++chained);
         std::optional<FailureRecord> record;
         ASSERT_TRUE(eventually([&] { return (record = nic().take_failure()).has_value(); }));
@@ -87,20 +88,21 @@ TEST_P(NicContract, N5_AFailedOperationIsCountedRecordedAndFiresItsChain) {
   settle();
   EXPECT_TRUE(remote.is_zero(0, kBytes)) << "no byte of a failed operation lands";
   EXPECT_TRUE(local.is_zero(0, kBytes));
-  EXPECT_TRUE(source.holds(1, 0, kBytes)) << "nothing is fetched by an operation that failed";
-  EXPECT_EQ(value(arrived, 1), (CounterValue{0, 0})) << "nor is it counted as arrived";
+  EXPECT_TRUE(source.holds(1, 0, kBytes)) << "a failed operation does not change its source";
+  EXPECT_EQ(value(arrived, 1), (CounterValue{0, 0})) << "a failed operation does not count as arrived";
   EXPECT_EQ(value(arrived_here), (CounterValue{0, 0}));
   EXPECT_EQ(nic(1).failures(), 0u) << "the initiator's failure, not the target's";
   EXPECT_TRUE(all_free());
   EXPECT_EQ(failures, nic().failures());
 }
 
-// Misaligned targets: refused by the call or failed by the target, never done and never silent.
+// Misaligned targets: the call refuses them or the target fails them. They never run and
+// never pass silently.
 TEST_P(NicContract, N5_MisalignedAtomicsAreRefusedOrFail) {
   Memory& source = memory(0, 16);
   Memory& target = memory(1, 64);
   const CounterId done = counter();
-  Memory shifted(1, 64);  // aligned offsets in a region that is not
+  Memory shifted(1, 64);  // aligned offsets in a misaligned region
   Result<RegionId> region = nic(1).register_region(shifted.data() + 4, 48, {});
   ASSERT_TRUE(is_ok(region.status()));
   Op into_shifted = sum_op(source, 0, target, 8, done);
@@ -121,7 +123,7 @@ TEST_P(NicContract, N5_MisalignedAtomicsAreRefusedOrFail) {
   EXPECT_TRUE(is_ok(nic(1).deregister_region(region.value())));
 }
 
-// Records come oldest first, one for each failure, past what the 7 bits of a counter can tell.
+// There is one record for each failure, oldest first, even beyond the 7 bits of a counter.
 TEST_P(NicContract, N5_RecordsComeInOrderAndPastTheCountersRange) {
   constexpr uint64_t kFailures = 300;
   Memory& source = memory(0, 8);
@@ -134,20 +136,20 @@ TEST_P(NicContract, N5_RecordsComeInOrderAndPastTheCountersRange) {
     issue(op);
     ASSERT_TRUE(eventually([&] { return nic().failures() == i; }));
   }
-  ASSERT_TRUE(reaches(done, CounterValue{0, kMaxFailure})) << "stays at the most that 7 bits hold";
+  ASSERT_TRUE(reaches(done, CounterValue{0, kMaxFailure})) << "stays at the limit of 7 bits";
   for (uint64_t i = 1; i <= kFailures; ++i) {
     std::optional<FailureRecord> record;
     ASSERT_TRUE(eventually([&] { return (record = nic().take_failure()).has_value(); }));
     ASSERT_EQ(record->context, i);
   }
   EXPECT_FALSE(nic().take_failure().has_value());
-  EXPECT_EQ(nic().failures(), kFailures) << "taking a record forgets no failure";
+  EXPECT_EQ(nic().failures(), kFailures) << "take_failure() does not lower failures()";
   op.remote.key = target.key;
   issue(op);
-  EXPECT_TRUE(reaches(done, CounterValue{1, kMaxFailure})) << "and the next one may succeed";
+  EXPECT_TRUE(reaches(done, CounterValue{1, kMaxFailure})) << "the next one may succeed";
 }
 
-// Failed entries give their places back.
+// Failed entries free their places.
 TEST_P(NicContract, N6_FailedEntriesLeakNothing) {
   start({.deferred_depth = 16});
   Memory& source = memory(0, 8);
@@ -171,7 +173,7 @@ TEST_P(NicContract, N6_FailedEntriesLeakNothing) {
 
 // ---- N8
 
-TEST_P(NicContract, N8_AKeyDiesWithItsRegistration) {
+TEST_P(NicContract, N8_AKeyEndsWithItsRegistration) {
   const CounterId arrived = counter(1);
   const CounterId trigger = counter();
   const CounterId good = counter();
@@ -182,23 +184,23 @@ TEST_P(NicContract, N8_AKeyDiesWithItsRegistration) {
   uint32_t failed = 0;
   for (uint64_t i = 1; i <= 60; ++i) {
     ASSERT_TRUE(keys.insert(target.key.value).second) << "registration " << i << " has an old key";
-    ASSERT_EQ(nic(1).key(target.region).value(), target.key) << "a key stays as it is";
+    ASSERT_EQ(nic(1).key(target.region).value(), target.key) << "a key does not change";
     source.store(i);
     issue(write_op(source, 0, target, 0, 8, good));
     ASSERT_TRUE(reaches(good, i));
     ASSERT_EQ(target.load(), i);
 
-    // One that fires between the two registrations, and one in the new registration.
+    // One fires between the two registrations, and one in the new registration.
     const Op old = write_op(source, 0, target, 0, 8, stale);
     post(when(trigger, i, old));
     ASSERT_TRUE(is_ok(nic(1).deregister_region(target.region)));
     ASSERT_EQ(nic(1).key(target.region).status().code(), Code::kNotFound);
     source.store(~i);
     add(trigger, 1);
-    ASSERT_TRUE(reaches(stale, CounterValue{0, ++failed})) << "no registration";
+    ASSERT_TRUE(reaches(stale, CounterValue{0, ++failed})) << "no region is registered";
     ASSERT_NO_FATAL_FAILURE(enroll(target, arrived));
     issue(old);
-    ASSERT_TRUE(reaches(stale, CounterValue{0, ++failed})) << "another registration";
+    ASSERT_TRUE(reaches(stale, CounterValue{0, ++failed})) << "another region is registered";
     ASSERT_EQ(target.load(), i);
   }
   EXPECT_TRUE(reaches(arrived, 60, 1));
@@ -210,13 +212,14 @@ TEST_P(NicContract, N8_AKeyOfOneNicIsNoneOfAnother) {
   Memory& target = memory(1, 8);
   const CounterId done = counter();
   Op op = write_op(source, 0, target, 0, 8, done);
-  op.remote.peer = 2;  // where no region exists
+  op.remote.peer = 2;  // NIC 2 has no region
   issue(op);
   ASSERT_TRUE(reaches(done, CounterValue{0, 1}));
   EXPECT_EQ(target.load(), 0u);
 }
 
-// A region stays while an entry would read it. What targets it is the initiator's risk.
+// A region stays registered while an entry would read it. Operations that target it are
+// the initiator's risk.
 TEST_P(NicContract, N8_DeregisterWaitsForEntriesThatNameTheRegion) {
   Memory& source = memory(0, 64);
   Memory& target = memory(1, 64);
@@ -233,8 +236,9 @@ TEST_P(NicContract, N8_DeregisterWaitsForEntriesThatNameTheRegion) {
   EXPECT_TRUE(is_ok(nic(1).deregister_region(target.region)));
 }
 
-// An issued operation holds its source and its completion counter until it is done, also on a busy NIC.
-TEST_P(NicContract, N8_WhatIsIssuedIsUnderWayThoughTheNicIsBusy) {
+// An issued operation keeps its source and its completion counter until it is done, also on
+// a busy NIC.
+TEST_P(NicContract, N8_IssuedOperationsKeepTheirSourceOnABusyNic) {
   constexpr size_t kBulk = 100'000;
   constexpr uint64_t kCrowd = 1400;
   NEEDS(nic().caps().max_message_bytes >= kBulk, "messages of 100,000 bytes");
@@ -253,15 +257,15 @@ TEST_P(NicContract, N8_WhatIsIssuedIsUnderWayThoughTheNicIsBusy) {
     ASSERT_TRUE(eventually([&] { return nic().deregister_region(source.region).ok(); }));
     source.store(0xdead);
     ASSERT_TRUE(eventually([&] { return close(done).ok(); }));
-    EXPECT_EQ(target.load(8 * round), round + 1) << "done, and with what the source held";
-    const CounterId fresh = counter();  // with the same id, perhaps
+    EXPECT_EQ(target.load(8 * round), round + 1) << "done, with the source's bytes at that time";
+    const CounterId fresh = counter();  // may have the same id
     ASSERT_TRUE(reaches(crowd, kCrowd * (round + 1)));
     EXPECT_EQ(value(fresh), (CounterValue{0, 0}));
   }
 }
 
-// The target deregisters and frees memory while another NIC writes there. Each write has landed whole and is counted on
-// both sides, or has failed. None lands later.
+// The target deregisters and frees memory while another NIC writes to it. Each write has landed
+// completely and counts on both sides, or it has failed. None lands later.
 TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
   std::mt19937_64 random(8);
   struct Traffic {
@@ -286,7 +290,8 @@ TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
       std::vector<Op> writes;
       for (size_t i = 0; i < slots; ++i)
         writes.push_back(write_op(source, i * slot, *target, i * slot, slot, done));
-      // The memory goes after so many: in round 0 after all have landed, in round 1 before the first.
+      // Frees the memory after this many: in round 0 after all have landed, in round 1
+      // before the first.
       const size_t moment = round == 0 ? slots : round == 1 ? 0 : random() % (slots / 2) + 1;
       std::atomic<bool> go = round != 1;
       std::atomic<size_t> issued = 0;
@@ -297,7 +302,7 @@ TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
           issued.fetch_add(1);
         }
       });
-      // Without a sleep, so that the rest is still to come.
+      // Without sleep, so that the rest is still in flight.
       EXPECT_TRUE(happens_by_progress([&] { return issued.load() >= moment; }));
       if (round == 0) {
         EXPECT_TRUE(reaches(done, slots));
@@ -316,7 +321,7 @@ TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
       writer.join();
       ASSERT_TRUE(eventually([&] { return value(done).success + nic().failures() - failed_before == slots; }))
           << value(done).success << " succeeded, " << nic().failures() - failed_before << " failed";
-      EXPECT_EQ(value(done).success, landed) << "by what the target holds";
+      EXPECT_EQ(value(done).success, landed) << "successes must match the bytes in the target";
       EXPECT_TRUE(reaches(arrived, landed, 1));
       if (round < 2) {
         EXPECT_EQ(landed, round == 0 ? slots : 0);
@@ -331,7 +336,8 @@ TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
 
 // ---- N12
 
-// Every entry is taken by work that never fires; what is issued needs none, nor a counter of its own, to any peer.
+// Entries that never fire take every place. Issued operations to any peer need neither a place
+// nor a counter.
 TEST_P(NicContract, Control_IssuedOperationsNeedNoEntryAndNoCounter) {
   start({.nics = 3, .deferred_depth = 16});
   constexpr size_t kSlot = 256;
@@ -377,9 +383,9 @@ TEST_P(NicContract, N12_AFailureAtALivingPeerIsNoLoss) {
 
 // ---- N13
 
-// A failed write fires an atomic whose target is polled as a stream would: no call of the NIC's between that and the
-// question.
-TEST_P(NicContract, N13_AFailureCountsBeforeAnybodySaysThatAllWentWell) {
+// A failed write fires an atomic whose target the test polls, as a stream would, without any call
+// of the NIC.
+TEST_P(NicContract, N13_AFailureCountsBeforeItsChainIsVisible) {
   Memory& source = memory(0, 64);
   Memory& remote = memory(1, 64);
   Memory& one = word(0, 1);
@@ -414,8 +420,8 @@ TEST_P(NicContract, N13_AFailureCountsBeforeAnybodySaysThatAllWentWell) {
   EXPECT_TRUE(all_free());
 }
 
-// What waits, whoever waits for it, is not confirmed; nor does it stand in the way of others.
-TEST_P(NicContract, N13_WhatHasNotEndedIsNotConfirmed) {
+// Waiting entries are not confirmed, and do not delay the confirmation of others.
+TEST_P(NicContract, N13_OperationsInFlightAreNotConfirmed) {
   NEEDS(nic().caps().failures_lag, "failures that lag");
   Memory& source = memory(0, 64);
   Memory& remote = memory(1, 64);
@@ -439,15 +445,15 @@ TEST_P(NicContract, N13_WhatHasNotEndedIsNotConfirmed) {
   EXPECT_FALSE(nic().confirms(second));
   if (nic().caps().flush) {
     ASSERT_TRUE(is_ok(nic().flush()));
-    EXPECT_TRUE(nic().confirms(second)) << "it was taken back";
+    EXPECT_TRUE(nic().confirms(second)) << "it was canceled";
   } else {
     add(trigger, 1);
     EXPECT_TRUE(eventually([&] { return nic().confirms(second); }));
   }
 }
 
-// An operation that is run at once is as much under way as a deferred one.
-TEST_P(NicContract, N13_WhatIsIssuedIsConfirmedOnceItHasEnded) {
+// An issued operation is in flight just as a deferred one.
+TEST_P(NicContract, N13_IssuedOperationsAreConfirmedOnceTheyEnd) {
   Memory& source = memory(0, 64);
   Memory& remote = memory(1, 64);
   for (uint64_t i = 1; i <= 100; ++i) {

@@ -1,4 +1,5 @@
-// What the rows of the NIC contract share: the fabric under test, registered memory, descriptors, ways to wait.
+// Shared by the rows of the NIC contract: the fabric under test, registered memory, descriptors,
+// ways to wait.
 #ifndef LANYARD_TESTS_NIC_CONTRACT_FIXTURE_H_
 #define LANYARD_TESTS_NIC_CONTRACT_FIXTURE_H_
 
@@ -23,7 +24,7 @@
 
 namespace lanyard::nic {
 
-// Found by GoogleTest through the namespace of the type.
+// GoogleTest finds it through the type's namespace.
 inline bool operator==(const Usage& a, const Usage& b) { return a.counters == b.counters && a.regions == b.regions; }
 
 inline void PrintTo(const CounterValue& value, std::ostream* out) {
@@ -34,19 +35,20 @@ inline void PrintTo(const CounterValue& value, std::ostream* out) {
 
 namespace lanyard::nic_contract {
 
-using namespace nic;  // NOLINT: the contract speaks of nothing else
+using namespace nic;  // NOLINT: the contract is about nothing else
 
-// What a row wishes for: at least so many NICs and, where the maker can choose, these limits. Rows go by caps().
+// A row asks for at least this many NICs and, if the maker can choose, these limits.
+// Rows check caps().
 struct FabricOptions {
   size_t nics = 2;
   uint32_t deferred_depth = 64;
   uint32_t max_counters = 64;
   uint32_t max_regions = 64;
   uint64_t max_message_bytes = uint64_t{4} << 20;
-  bool connected = true;  // false: set_peers() is left to the row
+  bool connected = true;  // false: the row calls set_peers()
 };
 
-// Some NICs of one job, in this process. NIC i has rank i.
+// Some NICs of one job in this process. NIC i has rank i.
 struct NicFabric {
   virtual ~NicFabric() = default;
   virtual size_t size() = 0;
@@ -55,11 +57,11 @@ struct NicFabric {
     for (size_t rank = 0; rank < size(); ++rank)
       nic(rank).progress();
   }
-  // Whether something is done though nobody calls the NICs: rows that want that are skipped otherwise.
+  // Whether the NICs work while no thread calls them. If not, rows that need it are skipped.
   virtual bool works_alone() const { return true; }
 };
 
-// One implementation. make() returns null where it is not there: its rows are then skipped.
+// One implementation. make() returns null if it is missing: then its rows are skipped.
 struct NicMaker {
   std::string name;  // letters and digits
   std::function<std::unique_ptr<NicFabric>(const FabricOptions&)> make;
@@ -68,11 +70,11 @@ struct NicMaker {
 inline void PrintTo(const NicMaker& maker, std::ostream* out) { *out << maker.name; }
 inline std::string maker_name(const ::testing::TestParamInfo<NicMaker>& info) { return info.param.name; }
 
-// Only what is broken waits so long.
+// Only a failure waits this long.
 inline constexpr std::chrono::milliseconds kBound{20'000};
 
-// Memory registered with one NIC. Use load() and store() for words that a NIC may be writing. Touch bytes only after a
-// counter or a flag has said that the NIC is done with them.
+// Memory registered with one NIC. Use load() and store() for words that a NIC may be writing. Touch
+// bytes only after a counter or a flag shows that the NIC has finished with them.
 class Memory {
  public:
   Memory(size_t rank, size_t bytes) : rank_(rank), bytes_(bytes) {
@@ -88,7 +90,7 @@ class Memory {
   uint64_t load(size_t offset = 0) { return word(offset).load(std::memory_order_acquire); }
   void store(uint64_t value, size_t offset = 0) { word(offset).store(value, std::memory_order_release); }
 
-  // Byte i of a message that is told by `seed` from others: a lost, doubled or moved byte shows.
+  // Byte i of the message with this seed. Shows a lost, repeated or moved byte.
   static std::byte pattern(uint64_t seed, size_t i) {
     uint64_t x = (seed + 1) * 0x9e3779b97f4a7c15u + i * 0xd1342543de82ef95u;
     x ^= x >> 29;
@@ -197,7 +199,7 @@ inline ::testing::AssertionResult is_ok(const Status& status) {
   return ::testing::AssertionFailure() << status.to_string();
 }
 
-// Everything that N9 protects, as far as nic.h shows it.
+// Everything that N9 protects and nic.h can show.
 struct State {
   std::vector<CounterValue> counters;
   std::vector<uint32_t> free_entries;
@@ -214,7 +216,7 @@ inline void PrintTo(const State& state, std::ostream* out) {
          << state.usage[i].counters << " counters, " << state.usage[i].regions << " regions ";
 }
 
-// Skips the rest of a row where the NIC does not have what the row needs.
+// Skips the rest of a row if the NIC lacks what the row needs.
 #define NEEDS(condition, what) \
   if (!(condition))            \
   GTEST_SKIP() << "the NIC lacks " << (what)
@@ -222,14 +224,14 @@ inline void PrintTo(const State& state, std::ostream* out) {
 class NicContract : public ::testing::TestWithParam<NicMaker> {
  protected:
   void SetUp() override { start({}); }
-  // In place of the fabric that every row begins with: one with these wishes.
+  // Replaces the fabric that every row begins with by one with these options.
   void start(const FabricOptions& options) {
     stop();
     counters_.clear();
     fabric_ = GetParam().make(options);
     if (fabric_ == nullptr)
       GTEST_SKIP() << "this implementation has no NIC here";
-    LANYARD_CHECK(fabric_->size() >= options.nics, "as many NICs as the row wishes for");
+    LANYARD_CHECK(fabric_->size() >= options.nics, "the fabric has as many NICs as the row asks for");
   }
   bool works_alone() const { return fabric_->works_alone(); }
 
@@ -240,14 +242,14 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
     for (Memory& memory : memories_)
       EXPECT_TRUE(memory.guards_intact()) << "something wrote beside a region of NIC " << memory.rank();
   }
-  // Ends the NICs, and with them whatever they were still doing to the memory.
+  // Ends the NICs, so they no longer touch the memory.
   void stop() { fabric_.reset(); }
 
   size_t size() { return fabric_->size(); }
   Nic& nic(size_t rank = 0) { return fabric_->nic(rank); }
   uint32_t depth(size_t rank = 0) { return nic(rank).caps().deferred_depth; }
 
-  // ---- Objects: opened here, known to state()
+  // ---- Objects: opened here and included in state()
   CounterId counter(size_t rank = 0) {
     Result<CounterId> opened = nic(rank).open_counter();
     EXPECT_TRUE(is_ok(opened.status()));
@@ -290,7 +292,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   void add(CounterId id, uint64_t amount, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).add(id, amount))); }
   void post(const DeferredOp& op, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).post({&op, 1}))); }
   void post(const std::vector<DeferredOp>& ops, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).post(ops))); }
-  // These three repeat where the NIC is full. For any thread.
+  // These three repeat the call while the NIC is full. Any thread may call them.
   void post_patiently(const DeferredOp& op, size_t rank = 0) {
     patiently(rank, [&] { return nic(rank).post({&op, 1}); });
   }
@@ -312,7 +314,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   void post_prepared(const Posting& posting, size_t rank = 0) { post_prepared({&posting, 1}, rank); }
 
   // ---- Waiting
-  // Drives and waits until pred() holds. A row that has once waited in vain soon ends.
+  // Drives and waits until pred() holds. After one timeout in a row, later waits are short.
   template <typename Predicate>
   [[nodiscard]] bool eventually(Predicate pred) {
     size_t turn = 0;
@@ -326,7 +328,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
       in_vain_ = true;
     return happened;
   }
-  // The bound starts anew with every change of the counter: a slow machine is not a broken NIC.
+  // Every change of the counter restarts the timeout, so a slow machine does not fail.
   ::testing::AssertionResult reaches(CounterId id, CounterValue wanted, size_t rank = 0) {
     CounterValue last = value(id, rank);
     bool moves = true;
@@ -347,7 +349,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
       return ::testing::AssertionSuccess();
     return ::testing::AssertionFailure() << nic(rank).free_entries() << " of " << depth(rank) << " entries are free";
   }
-  // Gives a NIC the time to do what it must not do. Shorter or longer never makes a right NIC fail.
+  // Gives a NIC time to do what it must not do. No length of time makes a correct NIC fail.
   void settle(std::chrono::milliseconds time = std::chrono::milliseconds(15)) {
     const auto end = std::chrono::steady_clock::now() + time;
     do {
@@ -356,7 +358,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
         nic(rank).wait_since(nic(rank).activity(), std::chrono::milliseconds(1));
     } while (std::chrono::steady_clock::now() < end);
   }
-  // Drives without ever sleeping in a NIC, as whoever attends must.
+  // Drives without sleeping in a NIC, as a thread that attends must.
   template <typename Predicate>
   [[nodiscard]] bool happens_by_progress(Predicate pred) {
     return in_time(kBound, pred, [&] {
@@ -364,7 +366,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
       std::this_thread::yield();
     });
   }
-  // Waits without a single call into a NIC: what happens now, the device does by itself.
+  // Waits without any call into a NIC: the device must act by itself.
   template <typename Predicate>
   [[nodiscard]] static bool happens_without_us(Predicate pred) {
     return in_time(kBound, pred, [] { std::this_thread::sleep_for(std::chrono::microseconds(200)); });
@@ -382,7 +384,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
     }
     return now;
   }
-  // The call returns one of the codes and changes nothing. Requires that nothing is under way.
+  // The call returns one of the codes and changes nothing. Nothing may be in flight.
   template <typename Call>
   void refused(const std::vector<Code>& codes, const char* what, Call call) {
     const State before = state();
@@ -394,8 +396,9 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   }
 
   // ---- N2
-  // Posts entries with these thresholds, fires them by these increments and checks their order. In run p entry p sets a
-  // log and every other entry adds its own bit: the log tells who fired after p.
+  // Posts entries with these thresholds, fires them by these increments and checks their order. In
+  // run p entry p sets a log and every other entry adds its own bit. So the log shows the entries
+  // that fired after p.
   void expect_order(const std::vector<uint64_t>& thresholds, const std::vector<uint64_t>& increments) {
     constexpr uint64_t kMark = uint64_t{1} << 40;
     const CounterId trigger = counter();
@@ -457,7 +460,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
  private:
   static constexpr size_t kEagerTurns = 64;
 
-  // Whether pred() comes to hold within the bound, with a turn between two looks.
+  // Whether pred() holds within the bound. Calls turn() between two checks.
   template <typename Predicate, typename Turn>
   static bool in_time(std::chrono::milliseconds bound, Predicate& pred, Turn turn) {
     const auto deadline = std::chrono::steady_clock::now() + bound;

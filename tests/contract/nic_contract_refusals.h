@@ -1,4 +1,4 @@
-// The NIC contract: limits, what is in use, and calls that are refused (N9).
+// The NIC contract: limits, objects in use, and calls that are refused (N9).
 #ifndef LANYARD_TESTS_NIC_CONTRACT_REFUSALS_H_
 #define LANYARD_TESTS_NIC_CONTRACT_REFUSALS_H_
 
@@ -10,7 +10,7 @@ namespace lanyard::nic_contract {
 
 // ---- Limits
 
-TEST_P(NicContract, Limits_CountersRunOutAndComeBack) {
+TEST_P(NicContract, Limits_CountersRunOutAndAreReused) {
   start({.max_counters = 16});
   const uint32_t most = nic().caps().max_counters;
   NEEDS(most <= 1 << 16, "a number of counters small enough to use up");
@@ -21,7 +21,7 @@ TEST_P(NicContract, Limits_CountersRunOutAndComeBack) {
     ASSERT_TRUE(ids.insert(opened.back().value).second) << "two counters with one id";
     add(opened.back(), i + 1);
   }
-  // Reads may lag, and a refused call is to be seen to change nothing.
+  // Reads may lag, and the test must see that a refused call changes nothing.
   for (uint32_t i = 0; i < most; ++i)
     ASSERT_TRUE(reaches(opened[i], i + 1));
   for (int again = 0; again < 3; ++again)
@@ -36,7 +36,7 @@ TEST_P(NicContract, Limits_CountersRunOutAndComeBack) {
     ASSERT_TRUE(reaches(opened[i], i + 1));
 }
 
-TEST_P(NicContract, Limits_RegionsRunOutAndComeBack) {
+TEST_P(NicContract, Limits_RegionsRunOutAndAreReused) {
   start({.max_regions = 16});
   const uint32_t most = nic(1).caps().max_regions;
   NEEDS(most <= 1 << 16, "a number of regions small enough to use up");
@@ -77,9 +77,9 @@ TEST_P(NicContract, Limits_MessagesOfTheGreatestLengthAndLonger) {
   const CounterId trigger = counter();
   const CounterId done = counter();
   const DeferredOp longer = when(trigger, 1, write_op(source, 0, target, 0, most + 1, done));
-  refused({Code::kInvalidArgument}, "a deferred one longer", [&] { return nic().post({&longer, 1}); });
-  refused({Code::kInvalidArgument}, "an issued one longer", [&] { return nic().issue(longer.op); });
-  refused({Code::kInvalidArgument}, "a prepared one longer", [&] { return nic().prepare(longer.op).status(); });
+  refused({Code::kInvalidArgument}, "a longer deferred write", [&] { return nic().post({&longer, 1}); });
+  refused({Code::kInvalidArgument}, "a longer issued write", [&] { return nic().issue(longer.op); });
+  refused({Code::kInvalidArgument}, "a longer prepared write", [&] { return nic().prepare(longer.op).status(); });
   add(trigger, 1);
   settle();
   EXPECT_TRUE(target.is_zero(0, most + 1));
@@ -89,9 +89,9 @@ TEST_P(NicContract, Limits_MessagesOfTheGreatestLengthAndLonger) {
   EXPECT_TRUE(target.is_zero(most, 1));
 }
 
-// ---- What is in use stays
+// ---- Objects in use stay open
 
-TEST_P(NicContract, Close_WaitsForWhatNamesTheCounter) {
+TEST_P(NicContract, Close_IsRefusedWhileTheCounterIsNamed) {
   Memory& one = memory(0, 8);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();
@@ -118,7 +118,7 @@ TEST_P(NicContract, Close_WaitsForWhatNamesTheCounter) {
   }
   ASSERT_TRUE(reaches(done, 1));
   issue(sum_op(one, 0, region, 0, done));
-  ASSERT_TRUE(reaches(bound, 1)) << "and goes on counting";
+  ASSERT_TRUE(reaches(bound, 1)) << "the counter goes on counting";
   ASSERT_TRUE(reaches(done, 2));
   EXPECT_TRUE(is_ok(nic().deregister_region(region.region)));
   for (CounterId id : {trigger, done, bound})
@@ -166,7 +166,7 @@ TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
     refused_op("counter add", counter_op(OpKind::kCounterAdd, bad, 1));
     refused_op("counter set", counter_op(OpKind::kCounterSet, bad, 1));
     if (!bad.valid())
-      continue;  // where none is allowed, the default means none
+      continue;  // if no counter is allowed, the default means none
     refused_op("completion", sum_op(local, 0, target, 0, bad));
     refused({Code::kNotFound}, "remote_write", [&] { return nic().register_region(local.data(), 64, bad).status(); });
   }
@@ -233,7 +233,7 @@ TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
   bad.emplace_back("a misaligned operand", sum_op(local, 4, target, 0, done));
   Op no_peer = write_op(local, 0, target, 0, 8, done);
   no_peer.remote.peer = static_cast<uint32_t>(size());
-  bad.emplace_back("a peer too many", no_peer);
+  bad.emplace_back("a peer that does not exist", no_peer);
   no_peer.remote.peer = UINT32_MAX;
   bad.emplace_back("no peer", no_peer);
   if (nic().caps().deferred_counter_ops) {
@@ -247,7 +247,7 @@ TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
     const char* what = entry.first;
     const Op& op = entry.second;
     const DeferredOp deferred = when(trigger, 1, op);
-    // A peer that does not exist is not found; the rest is wrong in itself.
+    // A peer that does not exist gives kNotFound; the others are invalid in themselves.
     std::vector<Code> codes = {Code::kInvalidArgument};
     if (op.remote.peer >= size())
       codes.push_back(Code::kNotFound);
@@ -274,7 +274,7 @@ TEST_P(NicContract, N9_DoorbellKindsThatAreNotListedAreRefused) {
       refused({Code::kUnsupported}, kind_name(kind), [&] { return nic().doorbell(c, kind).status(); });
 }
 
-TEST_P(NicContract, N9_WordsOfTotalsAreStoredToAsWell) {
+TEST_P(NicContract, N9_WordsOfTotalsAcceptStores) {
   if (!nic().caps().doorbell_totals)
     GTEST_SKIP() << "the NIC lists no totals";
   const CounterId c = counter();
@@ -287,13 +287,13 @@ TEST_P(NicContract, N9_WordsOfTotalsAreStoredToAsWell) {
     ASSERT_TRUE(reaches(c, rung)) << "by " << value;
   }
   ring(doorbell(c, DoorbellKind::kAtomicAdd), 3);
-  ASSERT_TRUE(reaches(c, rung + 3)) << "stores and adds in turn";
+  ASSERT_TRUE(reaches(c, rung + 3)) << "an add after stores";
   EXPECT_EQ(word.load(), total + 3);
 }
 
-// ---- Who is there
+// ---- Caps and peers
 
-TEST_P(NicContract, Caps_AreNumbersToWorkWith) {
+TEST_P(NicContract, Caps_AreUsable) {
   for (size_t rank = 0; rank < size(); ++rank) {
     const nic::Caps& caps = nic(rank).caps();
     EXPECT_FALSE(caps.name.empty());
@@ -301,14 +301,14 @@ TEST_P(NicContract, Caps_AreNumbersToWorkWith) {
     EXPECT_GT(caps.max_counters, 0u);
     EXPECT_GT(caps.max_regions, 0u);
     EXPECT_GT(caps.max_message_bytes, 0u);
-    EXPECT_FALSE(doorbell_kinds(rank).empty()) << "something must be able to ring";
+    EXPECT_FALSE(doorbell_kinds(rank).empty()) << "there must be a doorbell";
     EXPECT_EQ(nic(rank).free_entries(), caps.deferred_depth);
     EXPECT_EQ(nic(rank).failures(), 0u);
     EXPECT_FALSE(nic(rank).take_failure().has_value());
     const nic::Address address = nic(rank).address();
     EXPECT_FALSE(address.bytes.empty());
     EXPECT_LE(address.bytes.size(), nic::Address::kMaxBytes);
-    EXPECT_EQ(address.bytes, nic(rank).address().bytes) << "an address stays";
+    EXPECT_EQ(address.bytes, nic(rank).address().bytes) << "an address does not change";
     for (size_t other = 0; other < rank; ++other)
       EXPECT_NE(address.bytes, nic(other).address().bytes);
   }
@@ -328,13 +328,13 @@ TEST_P(NicContract, Peers_MustBeRight) {
   refused(no_peers, "post before", [&] { return nic().post({&op, 1}); });
   refused(no_peers, "issue before", [&] { return nic().issue(op.op); });
   refused({Code::kInvalidArgument}, "self outside", set(0, all, 2));
-  refused({Code::kInvalidArgument}, "self is another", set(0, all, 1));
+  refused({Code::kInvalidArgument}, "self is another NIC", set(0, all, 1));
   refused({Code::kInvalidArgument}, "nobody", set(0, {}, 0));
   refused({Code::kInvalidArgument}, "no own address", set(0, {nic::Address{}, all[1]}, 0));
   nic::Address garbage;
   garbage.bytes.assign(nic::Address::kMaxBytes, std::byte{0xee});
   refused({Code::kInvalidArgument}, "garbage", set(0, {all[0], garbage}, 0));
-  ASSERT_TRUE(is_ok(nic(0).set_peers(all, 0))) << "after all that was refused";
+  ASSERT_TRUE(is_ok(nic(0).set_peers(all, 0))) << "refused calls changed nothing";
   ASSERT_TRUE(is_ok(nic(1).set_peers(all, 1)));
   refused({Code::kInvalidState}, "again", set(0, all, 0));
   ASSERT_NO_FATAL_FAILURE(enroll(target));
@@ -354,7 +354,7 @@ TEST_P(NicContract, Peers_MayBecomeKnownLater) {
   Memory& here = memory(0, 8);
   Memory there(1, 8);
   ASSERT_NO_FATAL_FAILURE(enroll(there));
-  refused({Code::kNotFound}, "issue to nobody known", [&] { return nic().issue(write_op(here, 0, there, 0, 8)); });
+  refused({Code::kNotFound}, "issue to an unknown peer", [&] { return nic().issue(write_op(here, 0, there, 0, 8)); });
   nic::Address garbage;
   garbage.bytes.assign(nic::Address::kMaxBytes, std::byte{0xee});
   const auto add = [&](uint32_t peer, const nic::Address& address) {
@@ -365,7 +365,7 @@ TEST_P(NicContract, Peers_MayBecomeKnownLater) {
   refused({Code::kInvalidArgument}, "no address", add(1, none));
   refused({Code::kInvalidArgument}, "no peer", add(2, addresses[1]));
   refused({Code::kInvalidState}, "itself", add(0, addresses[0]));
-  // One knows the other and writes, before it is known there.
+  // One NIC knows the other and writes before the other knows it.
   ASSERT_TRUE(is_ok(nic(1).add_peer(0, addresses[0])));
   there.store(5);
   nic::Op op = write_op(there, 0, here, 0, 8);

@@ -1,6 +1,6 @@
-// The NIC contract and the control channel over every implementation: the simulator's model, the threaded NIC on every
-// wire, and the driver over libfabric's CXI provider (on a machine with Slingshot, or the simulated one where
-// FI_PROVIDER_PATH names it; elsewhere these rows are skipped).
+// The NIC contract and the control channel over every implementation: the simulator's model, the
+// threaded NIC on every wire, and the driver over libfabric's CXI provider. That provider is
+// Slingshot's or the simulated one at FI_PROVIDER_PATH; without either, its rows are skipped.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -25,7 +25,7 @@ INSTANTIATE_TEST_SUITE_P(Deterministic, NicContract,
                                            over_steps("Seed5", 5, false), over_steps("Checked", 6, true)),
                          maker_name);
 
-// The rows that want a device which works while nobody calls: with a thread that takes the steps.
+// For rows that need a device that works while no thread calls it: a thread takes the steps.
 struct RunningFabric final : NicFabric {
   explicit RunningFabric(const FabricOptions& wish)
       : fabric(wish, 7, false), device([this](std::stop_token stop) {
@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Running, NicContract,
                              [](const FabricOptions& wish) { return std::make_unique<RunningFabric>(wish); }}),
                          maker_name);
 
-// Host memory is moved as ever where there could be device memory.
+// Host memory works as before when device memory is possible.
 void with_devices(LocalOptions& options) {
   static FakeDeviceMemory devices;
   options.memories = std::vector<DeviceMemory*>(8, &devices);
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
     Threaded, NicContract,
     ::testing::Values(over_simulation("Shm", [](LocalOptions&) {}),
                       over_simulation("ShmWithoutCma", [](LocalOptions& options) { options.use_cma = false; }),
-                      // An inbox of two slots: every burst finds it full.
+                      // With two slots per inbox every burst finds it full.
                       over_simulation("ShmNarrow", [](LocalOptions& options) { options.slots = 2; }),
                       over_simulation("Tcp", [](LocalOptions& options) { options.wire = LocalOptions::Wire::kTcp; }),
                       over_simulation("WithDevices", with_devices),

@@ -1,5 +1,5 @@
-// The NIC contract: many threads at one NIC, sleep, and listeners, which are told of messages though their process does
-// nothing (N11).
+// The NIC contract: many threads on one NIC, sleep, and listeners, which are called even if their
+// process makes no call (N11).
 #ifndef LANYARD_TESTS_CONTRACT_NIC_CONTRACT_THREADS_H_
 #define LANYARD_TESTS_CONTRACT_NIC_CONTRACT_THREADS_H_
 
@@ -40,8 +40,8 @@ TEST_P(NicContract, Threads_OpenAndCloseEverything) {
   EXPECT_EQ(nic(1).failures(), 0u);
 }
 
-// A thread that reads activity(), looks in vain and sleeps since that reading misses nothing. A miss sleeps past the
-// bound.
+// A thread that reads activity(), checks its condition and sleeps since that reading misses
+// nothing. A miss would sleep past the bound.
 TEST_P(NicContract, Threads_WaitSinceMissesNothing) {
   constexpr uint64_t kMessages = 400;
   Memory& one = word(0, 1);
@@ -50,7 +50,7 @@ TEST_P(NicContract, Threads_WaitSinceMissesNothing) {
   Memory& words = memory(0, 8);
   Memory& back = word(1, 1);
   const CounterId done = counter();
-  // True where looking as the rules say found what it looked for in time.
+  // True if it saw the change in time, checking as the rules say.
   const auto sleeps_until = [&](size_t rank, const auto& pred) {
     const auto deadline = std::chrono::steady_clock::now() + kBound;
     while (true) {
@@ -82,10 +82,10 @@ TEST_P(NicContract, Threads_WaitSinceMissesNothing) {
   }
   over = true;
   if (!ok)
-    issue(sum_op(one, 0, target, 0, done));  // wakes the other, who sees that it is over
+    issue(sum_op(one, 0, target, 0, done));  // wakes the other thread, which then sees `over`
   answering.join();
   EXPECT_TRUE(ok);
-  // By a counter, and where one thread is both.
+  // By a counter, with one thread in both roles.
   for (uint64_t i = 1; ok && i <= 100; ++i) {
     issue(sum_op(one, 0, target, 0, done));
     ok = sleeps_until(0, [&] { return value(done).success == kMessages + i; });
@@ -93,12 +93,12 @@ TEST_P(NicContract, Threads_WaitSinceMissesNothing) {
   }
   const uint64_t old = nic().activity();
   issue(sum_op(one, 0, target, 0, done));
-  EXPECT_TRUE(eventually([&] { return nic().activity() != old; })) << "something was done";
-  nic().wait_since(old, 2 * kBound);  // at once
-  EXPECT_GE(nic().activity(), old) << "only grows";
+  EXPECT_TRUE(eventually([&] { return nic().activity() != old; })) << "activity() grows with every step";
+  nic().wait_since(old, 2 * kBound);  // returns at once
+  EXPECT_GE(nic().activity(), old) << "activity() never falls";
 }
 
-// Threads that are woken and go back to sleep without a look do not keep the device from its work.
+// Threads that wake and sleep again without driving do not stop the device.
 TEST_P(NicContract, Alone_AmongThreadsThatOnlySleep) {
   NEEDS(works_alone(), "a device that works while nobody calls it");
   Memory& one = word(0, 1);
@@ -132,7 +132,7 @@ TEST_P(NicContract, Alone_AmongThreadsThatOnlySleep) {
 
 // ---- N11
 
-// Skips the rest of a row where the NIC has no listeners.
+// Skips the rest of a row if the NIC has no listeners.
 #define LISTEN_OR_SKIP(nic, counter, listener)                  \
   const Status listening = (nic).listen((counter), (listener)); \
   if (listening.code() == Code::kUnsupported)                   \
@@ -147,7 +147,7 @@ struct Ear {
   }
 };
 
-// The target makes no call at all: its NIC's own thread takes the message in and calls.
+// The target makes no call: its NIC's own thread receives the message and calls the listener.
 TEST_P(NicContract, Listener_IsCalledWhileItsProcessDoesNothing) {
   Ear ear;
   const CounterId done = counter();
@@ -161,8 +161,8 @@ TEST_P(NicContract, Listener_IsCalledWhileItsProcessDoesNothing) {
     issue(message % 2 == 0 ? sum_op(source, 0, target, 8, done) : write_op(source, 0, target, 0, 8, done));
     ASSERT_TRUE(happens_without_us([&] { return ear.calls.load() > before; })) << "message " << message;
     ASSERT_EQ(value(arrivals, 1).success, message);
-    ASSERT_TRUE(reaches(done, message));  // only then may the source be written
-    if (message % 5 == 0)                 // long enough for a thread to go to sleep
+    ASSERT_TRUE(reaches(done, message));  // only now may the test change the source
+    if (message % 5 == 0)                 // long enough for a thread to fall asleep
       std::this_thread::sleep_for(std::chrono::milliseconds(120));
   }
   EXPECT_TRUE(is_ok(nic(1).listen(arrivals, {})));
@@ -179,7 +179,7 @@ TEST_P(NicContract, Listener_IsCalledOnceMoreAfterTheLastOfMany) {
     for (uint64_t i = 0; i < kMessages; ++i)
       issue(write_op(source, 0, target, 0, 8));
   });
-  // Who looks at the counter whenever it is called, and then only, sees all in the end.
+  // A listener that reads the counter only when called sees everything in the end.
   uint64_t seen_calls = 0;
   uint64_t seen = 0;
   const bool all = happens_without_us([&] {
@@ -195,7 +195,7 @@ TEST_P(NicContract, Listener_IsCalledOnceMoreAfterTheLastOfMany) {
   EXPECT_TRUE(is_ok(nic(1).listen(arrivals, {})));
 }
 
-TEST_P(NicContract, Listener_IsNotCalledForOthersCountersNorOnceItHasGone) {
+TEST_P(NicContract, Listener_IsNotCalledForOtherCountersNorAfterItsRemoval) {
   Ear ear;
   const CounterId arrivals = counter(1);
   const CounterId other = counter(1);
@@ -220,13 +220,12 @@ TEST_P(NicContract, Listener_IsNotCalledForOthersCountersNorOnceItHasGone) {
   EXPECT_EQ(ear.calls.load(), before);
 }
 
-TEST_P(NicContract, Listener_OneANicAndOfAnOpenCounter) {
+TEST_P(NicContract, Listener_OnePerNicAndOnlyForAnOpenCounter) {
   Ear first, second;
   const CounterId arrivals = counter();
   LISTEN_OR_SKIP(nic(), arrivals, first.listener());
   refused({Code::kInvalidState}, "a second listener", [&] { return nic().listen(arrivals, second.listener()); });
-  refused({Code::kInvalidState}, "closing a counter that is listened to",
-          [&] { return nic().close_counter(arrivals); });
+  refused({Code::kInvalidState}, "closing a counter with a listener", [&] { return nic().close_counter(arrivals); });
   ASSERT_TRUE(is_ok(nic().listen(arrivals, {})));
   refused({Code::kNotFound}, "a counter that is not open", [&] { return nic().listen({}, second.listener()); });
   EXPECT_TRUE(is_ok(nic().listen(arrivals, second.listener())));
