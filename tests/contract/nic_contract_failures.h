@@ -385,7 +385,7 @@ TEST_P(NicContract, N12_AFailureAtALivingPeerIsNoLoss) {
 
 // A failed write fires an atomic whose target the test polls, as a stream would, without any call
 // of the NIC.
-TEST_P(NicContract, N13_AFailureCountsBeforeItsChainIsVisible) {
+TEST_P(NicContract, N13_AFailureCountsBeforeConfirmsIsTrue) {
   Memory& source = memory(0, 64);
   Memory& remote = memory(1, 64);
   Memory& one = word(0, 1);

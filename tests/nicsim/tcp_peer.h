@@ -1,4 +1,5 @@
-// The other side of a TCP wire by hand, in the thread of the test: who connects to it, or listens for it, byte by byte.
+// The other side of a TCP wire, played by the test's thread: connects to it or listens for it,
+// byte by byte.
 #ifndef LANYARD_TESTS_TCP_PEER_H_
 #define LANYARD_TESTS_TCP_PEER_H_
 
@@ -45,7 +46,7 @@ void append(Bytes& bytes, const T& value) {
   bytes.insert(bytes.end(), first, first + sizeof value);
 }
 
-// A socket of the test's, on 127.0.0.1.
+// A socket of the test, on 127.0.0.1.
 class RawSocket {
  public:
   RawSocket() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
@@ -66,7 +67,7 @@ class RawSocket {
     const sockaddr_in address = loopback(port);
     return ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   }
-  // Never blocks afterwards.
+  // Makes the socket nonblocking.
   uint32_t listen() {
     EXPECT_EQ(::fcntl(fd_, F_SETFL, O_NONBLOCK), 0);
     sockaddr_in address = loopback(0);
@@ -76,9 +77,10 @@ class RawSocket {
     EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
     return ntohs(address.sin_port);
   }
-  // From now on the kernel keeps no more than about twice as many for the test, where it would let that grow.
+  // From now on the kernel buffers at most about twice `bytes` for the test, even if it
+  // would grow that.
   void limit_kept(int bytes) { EXPECT_EQ(::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0); }
-  // Those that are there now; the rest is for the next call.
+  // Receives the bytes that are there now; a later call gets the rest.
   Bytes receive(size_t most) {
     if (most == 0)
       return {};
@@ -88,7 +90,7 @@ class RawSocket {
     ended_ = ended_ || count == 0 || (count < 0 && errno != EAGAIN);
     return bytes;
   }
-  // Whether receive() has come upon the end.
+  // Whether receive() has found the end.
   bool ended() const { return ended_; }
   bool send(const Bytes& bytes) { return send(bytes.data(), bytes.size()); }
   bool send(const void* data, size_t bytes) {
@@ -108,8 +110,8 @@ class RawSocket {
   bool ended_ = false;
 };
 
-// A wire of rank 0 in a job of which the test plays all other ranks. Their addresses are listening sockets of its own,
-// and each has a secret of its own.
+// A wire of rank 0 in a job whose other ranks the test plays. Each of them has its own listening
+// socket and secret.
 struct HandJob {
   explicit HandJob(size_t size = 2, nicsim::TcpOptions options = {}) : listeners(size) {
     options.interface = "127.0.0.1";
@@ -138,7 +140,7 @@ struct HandJob {
     }
     return true;
   }
-  // What is there has been taken.
+  // Polls until nothing has happened for a while.
   void settle(milliseconds quiet = milliseconds(2)) {
     steady_clock::time_point last = steady_clock::now();
     pump([&] {
@@ -148,7 +150,7 @@ struct HandJob {
     });
   }
 
-  // Reads exactly so much; less where the other side ends first.
+  // Reads exactly `bytes` bytes, less if the other side ends first.
   Bytes read(RawSocket& socket, size_t bytes) {
     Bytes all;
     pump([&] {
@@ -183,7 +185,7 @@ struct HandJob {
     EXPECT_TRUE(socket.connect(addresses[0].place.port));
     return socket;
   }
-  // As that rank, to send to the wire. `change` may spoil the proof.
+  // Makes the handshake as that rank, to send to the wire. `change` may spoil the proof.
   bool greet(RawSocket& socket, uint32_t rank, const std::function<void(TcpProof&)>& change = {}) {
     TcpMeeting known = meeting(rank, 0);
     known.source_challenge = nicsim::new_challenge();
@@ -206,13 +208,13 @@ struct HandJob {
     return socket;
   }
 
-  // The wire's connection to that rank.
+  // Accepts the wire's connection to that rank.
   RawSocket accept(uint32_t rank = 1) {
     int fd = -1;
     EXPECT_TRUE(pump([&] { return (fd = ::accept4(listeners[rank].fd(), nullptr, nullptr, SOCK_CLOEXEC)) >= 0; }));
     return RawSocket(fd);
   }
-  // Up to the proof.
+  // Answers the wire's handshake up to the wire's proof.
   bool answer(RawSocket& socket, uint32_t rank = 1, const std::function<void(TcpAnswer&)>& change = {}) {
     TcpHello hello;
     if (!read_into(socket, hello) || !hello.fits() || hello.source != 0)
@@ -234,7 +236,7 @@ struct HandJob {
     return socket;
   }
 
-  std::vector<RawSocket> listeners;  // by rank; the first is not used
+  std::vector<RawSocket> listeners;  // by rank; the first is unused
   std::vector<TcpAddress> addresses;
   std::unique_ptr<Wire> wire;
   TestSink sink;

@@ -1,5 +1,6 @@
-// The contract of nicsim/wire/wire.h for every wire: W1 to W4, W7 and set_peers() here, sleep in wire_contract_sleep.h,
-// processes and their death in wire_contract_processes.h. To instantiate it:
+// The contract of nicsim/wire/wire.h for every wire. This file tests W1 to W4, W7, W8 and
+// set_peers(), wire_contract_sleep.h tests sleep, and wire_contract_processes.h processes that end.
+// To instantiate it:
 //
 //   INSTANTIATE_TEST_SUITE_P(Name, WireContract, ::testing::Values(WireCase{...}), case_name);
 #ifndef LANYARD_TESTS_WIRE_CONTRACT_H_
@@ -18,7 +19,7 @@ namespace lanyard::wire_contract {
 
 // ---- set_peers()
 
-TEST_P(WireContract, PeersAreToldOnceAndOnlyWithOwnAddressInPlace) {
+TEST_P(WireContract, PeersAreSetOnceWithTheOwnAddressAtItsRank) {
   std::unique_ptr<Wire> a = GetParam().make();
   std::unique_ptr<Wire> b = GetParam().make();
   const std::vector<nic::Address> both{a->address(), b->address()};
@@ -31,11 +32,11 @@ TEST_P(WireContract, PeersAreToldOnceAndOnlyWithOwnAddressInPlace) {
   EXPECT_EQ(unknown.code(), Code::kInvalidArgument);
   EXPECT_NE(unknown.message().find("peer 1"), std::string::npos) << unknown.message();
   EXPECT_NE(unknown.message().find("LANYARD_SIM_WIRE"), std::string::npos) << unknown.message();
-  EXPECT_TRUE(a->set_peers(both, 0).ok());  // the failures have changed nothing
+  EXPECT_TRUE(a->set_peers(both, 0).ok());  // the refused calls have changed nothing
   EXPECT_EQ(a->set_peers(both, 0).code(), Code::kInvalidState);
 }
 
-TEST_P(WireContract, WhatIsSentBeforeTheReceiverKnowsItsPeersArrivesLater) {
+TEST_P(WireContract, PacketsSentBeforeTheReceiverKnowsItsPeersArriveLater) {
   std::unique_ptr<Wire> a = GetParam().make();
   std::unique_ptr<Wire> b = GetParam().make();
   const std::vector<nic::Address> both{a->address(), b->address()};
@@ -57,7 +58,7 @@ TEST_P(WireContract, WhatIsSentBeforeTheReceiverKnowsItsPeersArrivesLater) {
   EXPECT_EQ(sink_b.count(What::kAtomic), 1u);
 }
 
-TEST_P(WireContract, W8_WhatAnUnknownNicSendsArrivesAndIsAnswered) {
+TEST_P(WireContract, W8_PacketsOfAnUnknownNicArriveAndAreAnswered) {
   std::unique_ptr<Wire> a = GetParam().make();
   std::unique_ptr<Wire> b = GetParam().make();
   const std::unique_ptr<Wire> other = GetParam().make();
@@ -88,7 +89,7 @@ TEST_P(WireContract, W8_WhatAnUnknownNicSendsArrivesAndIsAnswered) {
   EXPECT_TRUE(until([&] { return sink_a.count(What::kLost) == 1; }));
 }
 
-TEST_P(WireContract, W6_AnUnknownSenderThatGoesIsReported) {
+TEST_P(WireContract, W6_AnUnknownSenderThatEndsIsReported) {
   std::unique_ptr<Wire> a = GetParam().make();
   std::unique_ptr<Wire> b = GetParam().make();
   TestSink sink_a, sink_b;
@@ -150,8 +151,8 @@ TEST_P(WireContract, W1_AllKindsArriveInOrderOnceAndUnchanged) {
   }
 }
 
-// Both send far more than fits anywhere before either looks.
-TEST_P(WireContract, W2_TwoThatFloodEachOtherBothGoOn) {
+// Both send far more than any buffer holds before either polls.
+TEST_P(WireContract, W2_TwoNicsThatFloodEachOtherBothGoOn) {
   Job job(GetParam(), 2);
   constexpr uint32_t kCount = 20000 / kSlow;
   std::vector<std::byte> source(64);
@@ -181,8 +182,9 @@ TEST_P(WireContract, W2_TwoThatFloodEachOtherBothGoOn) {
   }
 }
 
-// A NIC may refuse a write when it has seen its head. Then the initiator's memory may go though it was not all sent.
-TEST_P(WireContract, W2_APayloadIsNotReadAnyMoreOnceItsAckIsHere) {
+// A NIC may refuse a write once it has seen its head. Then the initiator may free the memory though
+// not all of it was sent.
+TEST_P(WireContract, W2_APayloadIsNotReadAfterItsAck) {
   Job job(GetParam(), 2);
   constexpr uint64_t kBytes = (uint64_t{32} << 20) + 5;
   constexpr uint32_t kRounds = 3;
@@ -238,7 +240,7 @@ TEST_P(WireContract, W4_EverySizeArrivesExactly) {
     ASSERT_EQ(events.size(), 2u);
     EXPECT_EQ(events[0].what, What::kPlaced);
     EXPECT_EQ(events[1].packet.bytes, bytes);
-    // A NIC acknowledges what has landed; afterwards the payload is the initiator's again.
+    // A NIC acknowledges what has landed. Then the initiator may use the payload again.
     job.wires[1]->send(0, {.kind = PacketKind::kAck, .source = 1, .token = token}, nullptr);
     ASSERT_TRUE(job.pump([&] { return job.sinks[0].count(What::kAck) == token + 1; }));
     std::fill(source.begin(), source.end(), std::byte{0xEE});
@@ -255,7 +257,7 @@ TEST_P(WireContract, W4_LongWritesCostManyShortPolls) {
   std::vector<std::byte> source(kBytes), target(kBytes);
   job.sinks[1].memory[1] = target.data();
   job.wires[0]->send(1, write_packet(0, 1, kBytes), source.data());
-  size_t polls = 0;  // of both sides: either may be the one that copies
+  size_t polls = 0;  // of both sides, since either may copy
   const steady_clock::time_point deadline = steady_clock::now() + kPatience;
   while (job.sinks[1].count(What::kLanded) == 0 && steady_clock::now() < deadline) {
     polls += job.poll(0) > 0;
@@ -267,8 +269,9 @@ TEST_P(WireContract, W4_LongWritesCostManyShortPolls) {
 
 // ---- W7
 
-// The sender does nothing after its send(), so the write stands still once the receiver has all there is.
-TEST_P(WireContract, W7_AWriteThatStandsStillIsGivenUp) {
+// The sender does nothing after send(), so the write stalls once the receiver has read
+// what is there.
+TEST_P(WireContract, W7_AStalledWriteIsGivenUp) {
   Job job(GetParam(), 2);
   constexpr uint64_t kBytes = uint64_t{48} << 20;  // more than a connection or an inbox holds
   std::vector<std::byte> source(kBytes, std::byte{1});
@@ -288,17 +291,17 @@ TEST_P(WireContract, W7_AWriteThatStandsStillIsGivenUp) {
   take_all();
   ASSERT_EQ(job.sinks[1].count(What::kPlaced), 1u);
   if (job.sinks[1].count(What::kLanded) == 1)
-    return;  // it needed the sender for nothing
+    return;  // the write did not need the sender
 
   EXPECT_TRUE(job.wires[1]->give_up_stalled(1, job.sinks[1]));
   EXPECT_TRUE(job.wires[1]->give_up_stalled(2, job.sinks[1]));
   EXPECT_TRUE(job.wires[1]->give_up_stalled(2, job.sinks[1]));
-  EXPECT_EQ(job.sinks[1].count(What::kAbandoned), 0u) << "looked at once; and another region";
+  EXPECT_EQ(job.sinks[1].count(What::kAbandoned), 0u) << "checked only once, and another region";
   job.poll(0);
   job.poll(0);
   take_all();
   EXPECT_TRUE(job.wires[1]->give_up_stalled(1, job.sinks[1]));
-  EXPECT_EQ(job.sinks[1].count(What::kAbandoned), 0u) << "it has grown";
+  EXPECT_EQ(job.sinks[1].count(What::kAbandoned), 0u) << "the write has grown";
   EXPECT_EQ(target.data()[0], std::byte{1});
   EXPECT_TRUE(job.wires[1]->give_up_stalled(1, job.sinks[1]));
   EXPECT_EQ(job.sinks[1].abandoned_for, std::vector{Code::kNotFound});

@@ -1,5 +1,5 @@
-// What the rows of the wire contract share: the wires under test, a sink that writes down what
-// arrives, and ways to move things on.
+// Shared by the rows of the wire contract: the wires under test, a sink that records what arrives,
+// and functions that poll.
 #ifndef LANYARD_TESTS_WIRE_CONTRACT_FIXTURE_H_
 #define LANYARD_TESTS_WIRE_CONTRACT_FIXTURE_H_
 
@@ -30,18 +30,18 @@ using std::chrono::steady_clock;
 using Sleeper = Wire::Sleeper;
 
 #if defined(LANYARD_ADDRESS_SANITIZER) || defined(LANYARD_THREAD_SANITIZER)
-inline constexpr int kSlow = 10;  // what is a matter of numbers is done this much less
+inline constexpr int kSlow = 10;  // repetitions are divided by this
 #else
 inline constexpr int kSlow = 1;
 #endif
-inline constexpr seconds kPatience{60};  // for what must happen; only a failure waits so long
+inline constexpr seconds kPatience{60};  // for what must happen; only a failure waits this long
 
-// One implementation: what INSTANTIATE_TEST_SUITE_P gives to the suite.
+// One implementation, the parameter of the suite.
 struct WireCase {
   std::string name;  // letters and digits
   std::function<std::unique_ptr<Wire>()> make;
-  uint32_t room = 50;  // how many short packets send() gets out while the receiver does not look
-  // One whose sleeps never end by themselves, so that a lost wake-up is not made good.
+  uint32_t room = 50;  // short packets that send() can deliver before the receiver polls
+  // A wire whose sleeps never end by themselves, so that a lost wake-up shows.
   std::function<std::unique_ptr<Wire>()> make_patient = make;
 };
 
@@ -70,7 +70,7 @@ class Buffer {
   std::vector<std::byte> memory_;
 };
 
-// Different for different seeds, and with a period that no chunk or page has.
+// Different for each seed, with a period that no chunk or page has.
 inline void fill(std::byte* data, size_t bytes, uint32_t seed) {
   for (size_t i = 0; i < bytes; ++i)
     data[i] = static_cast<std::byte>((i * 7 + i / 251 + seed * 13 + 1) & 0xff);
@@ -91,8 +91,8 @@ struct Event {
 };
 using What = Event::What;
 
-// Writes down what arrives. Writes go to the buffer that their key names; without one they are
-// refused. Optionally answers as a NIC does.
+// Records what arrives. A write goes to the buffer that its key names; without one it is refused.
+// Optionally answers as a NIC does.
 class TestSink : public Sink {
  public:
   std::byte* place(const Packet& packet) override {
@@ -131,7 +131,7 @@ class TestSink : public Sink {
   std::vector<Event> events;
   std::vector<std::vector<std::byte>> loans;
   std::vector<Code> abandoned_for;
-  std::string why_lost;  // of the last peer that was lost
+  std::string why_lost;  // of the last lost peer
   Wire* answers = nullptr;
   uint32_t self = 0;
   std::function<void(const Event&)> on_event;
@@ -147,7 +147,7 @@ class TestSink : public Sink {
   std::map<What, size_t> counts;
 };
 
-// Some wires of one job in this process, rank i at index i.
+// Wires of one job in this process, rank i at index i.
 struct Job {
   std::vector<std::unique_ptr<Wire>> wires;
   std::vector<TestSink> sinks;
@@ -167,7 +167,7 @@ struct Job {
 
   size_t poll(size_t rank) { return wires[rank]->poll(sinks[rank]); }
 
-  // Polls all in turn until done() or out of patience.
+  // Polls all wires in turn until done() or until `patience` is over.
   bool pump(const std::function<bool()>& done, steady_clock::duration patience = kPatience) {
     const steady_clock::time_point deadline = steady_clock::now() + patience;
     while (!done()) {
@@ -184,7 +184,7 @@ struct Job {
     }
     return true;
   }
-  // Polls all until nothing has happened for a while.
+  // Polls all wires until nothing has happened for a while.
   void settle(milliseconds quiet = milliseconds(20)) {
     steady_clock::time_point last = steady_clock::now();
     pump([&] {

@@ -1,5 +1,5 @@
-// The wire contract between processes, and W6: peers that die. fork() makes the children while this process has one
-// thread. They end by _exit().
+// The wire contract between processes, and W6: peers that end. This process forks children while it
+// has one thread. They end by _exit().
 #ifndef LANYARD_TESTS_WIRE_CONTRACT_PROCESSES_H_
 #define LANYARD_TESTS_WIRE_CONTRACT_PROCESSES_H_
 
@@ -16,7 +16,7 @@
 
 namespace lanyard::wire_contract {
 
-// One rank of two, in this process or the child, with a way to talk beside the wire.
+// One rank of two, in this process or the child, with a pipe to the other besides the wire.
 struct Rank {
   std::unique_ptr<Wire> wire;
   TestSink sink;
@@ -40,7 +40,7 @@ struct Rank {
       return false;
     return wire->set_peers(self == 0 ? std::vector{mine, other} : std::vector{other, mine}, self).ok();
   }
-  // Polls, and sleeps where there is nothing to do.
+  // Polls, and sleeps if there is nothing to do.
   bool wait_for(const std::function<bool()>& done, steady_clock::duration patience = kPatience,
                 milliseconds sleep = seconds(1)) {
     const steady_clock::time_point deadline = steady_clock::now() + patience;
@@ -53,13 +53,15 @@ struct Rank {
     }
     return true;
   }
-  // Waits for the other rank. Polls meanwhile: send() may have kept packets back for which the other one waits.
+  // Waits for the other rank. Polls meanwhile, since send() may have queued packets that the
+  // other waits for.
   bool meet() {
     char heard = 0;
     const auto there = [&] { return ::recv(channel, &heard, 1, MSG_DONTWAIT) == 1; };
     return tell('m') && wait_for(there, kPatience, milliseconds(1)) && heard == 'm';
   }
-  // One packet each way, so that all connections are there. Both sides poll until both have got theirs.
+  // Exchanges one packet each way, to make all connections. Both sides poll until
+  // both have received.
   bool shake_hands() {
     wire->send(1 - self, atomic_packet(self, 0), nullptr);
     return wait_for([&] { return sink.count(What::kAtomic) > 0; }) && meet();
@@ -68,11 +70,11 @@ struct Rank {
 
 class TwoProcesses {
  public:
-  // The child runs `body` as rank 1 and ends with its result.
+  // The child runs `body` as rank 1 and exits with its result.
   explicit TwoProcesses(const std::function<bool(Rank&)>& body) {
     int channel[2] = {-1, -1};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel), 0);
-    std::fflush(nullptr);  // else the child may write what stands in the buffers once more
+    std::fflush(nullptr);  // else the child may print the buffered text again
     child_ = ::fork();
     if (child_ == 0) {
       ::close(channel[0]);
@@ -109,7 +111,7 @@ class TwoProcesses {
   pid_t child_ = -1;
 };
 
-TEST_P(WireContract, W6_WhatThePeerHadSentArrivesBeforeItsLoss) {
+TEST_P(WireContract, W6_PacketsOfAPeerArriveBeforeItsLoss) {
   const WireCase& wire_case = GetParam();
   const uint32_t count = wire_case.room;
   TwoProcesses two([&](Rank& child) {
@@ -117,11 +119,11 @@ TEST_P(WireContract, W6_WhatThePeerHadSentArrivesBeforeItsLoss) {
       return false;
     for (uint32_t i = 1; i <= count; ++i)
       child.wire->send(0, atomic_packet(1, i), nullptr);
-    return true;  // and is gone, with its wire as it stands
+    return true;  // ends without closing its wire
   });
   Rank& parent = two.parent;
   ASSERT_TRUE(parent.connect(wire_case) && parent.shake_hands());
-  parent.wire->send(1, atomic_packet(0, 1), nullptr);  // which the child never reads
+  parent.wire->send(1, atomic_packet(0, 1), nullptr);  // the child never reads it
   ASSERT_TRUE(parent.tell('g'));
   ASSERT_TRUE(parent.wait_for([&] { return parent.sink.count(What::kLost) > 0; }));
   EXPECT_TRUE(two.child_ended_well());
@@ -131,7 +133,7 @@ TEST_P(WireContract, W6_WhatThePeerHadSentArrivesBeforeItsLoss) {
   EXPECT_EQ(parent.sink.events.back().what, What::kLost);
   EXPECT_EQ(parent.sink.events.back().packet.source, 1u);
 
-  // What is for it now is dropped, and it is not lost again.
+  // What is sent to it now is dropped, and it is not lost again.
   std::vector<std::byte> source(100000);
   for (uint32_t i = 0; i < 1000; ++i) {
     parent.wire->send(1, write_packet(0, i, i % 10 == 0 ? source.size() : 8), source.data());
@@ -141,7 +143,7 @@ TEST_P(WireContract, W6_WhatThePeerHadSentArrivesBeforeItsLoss) {
   EXPECT_EQ(parent.sink.count(What::kLost), 1u);
 }
 
-TEST_P(WireContract, W6_AWriteThatCannotBecomeWholeIsAbandoned) {
+TEST_P(WireContract, W6_AWriteThatCannotCompleteIsAbandoned) {
   const WireCase& wire_case = GetParam();
   constexpr uint64_t kBytes = uint64_t{16} << 20;
   TwoProcesses two([&](Rank& child) {
@@ -166,7 +168,7 @@ TEST_P(WireContract, W6_AWriteThatCannotBecomeWholeIsAbandoned) {
   EXPECT_TRUE(target.guards_hold());
 }
 
-// Many long writes both ways at once, of odd lengths from and to odd places.
+// Many long writes both ways at once, with odd lengths, sources and targets.
 inline bool exchange_long_writes(Rank& rank) {
   constexpr uint64_t kSizes[] = {131073, 262144, 500003, 1234567, (uint64_t{5} << 20) + 3};
   constexpr uint32_t kRounds = 20 / kSlow + 1;
@@ -207,8 +209,8 @@ TEST_P(WireContract, TwoProcessesExchangeLongWrites) {
   EXPECT_TRUE(two.child_ended_well());
 }
 
-// The child sends, and is killed at some moment while both copy, or while it waits.
-TEST_P(WireContract, W6_ASenderKilledWhileItsWriteIsUnderWay) {
+// The child sends and is killed at some moment while both copy or while it waits.
+TEST_P(WireContract, W6_ASenderIsKilledDuringItsWrite) {
   const WireCase& wire_case = GetParam();
   constexpr uint64_t kBytes = uint64_t{24} << 20;
   Buffer target(kBytes);
@@ -239,8 +241,8 @@ TEST_P(WireContract, W6_ASenderKilledWhileItsWriteIsUnderWay) {
   }
 }
 
-// The same with the receiver: the sender learns of it, and goes on with others.
-TEST_P(WireContract, W6_AReceiverKilledWhileAWriteToItIsUnderWay) {
+// The same with the receiver: the sender finds out and goes on with other peers.
+TEST_P(WireContract, W6_AReceiverIsKilledDuringAWrite) {
   const WireCase& wire_case = GetParam();
   constexpr uint64_t kBytes = uint64_t{24} << 20;
   const std::vector<std::byte> source(kBytes, std::byte{1});
@@ -279,8 +281,8 @@ TEST_P(WireContract, W6_APeerThatWasNeverReachedIsLostAtTheFirstSend) {
   EXPECT_EQ(parent.sink.events.size(), 1u);
 }
 
-// Only ever received from: nothing was sent to it, no answer either.
-TEST_P(WireContract, W6_AKilledPeerIsLostThatHasOnlySent) {
+// A peer that only sends. Nothing is sent to it, not even an answer.
+TEST_P(WireContract, W6_AKilledPeerThatHasOnlySentIsLost) {
   const WireCase& wire_case = GetParam();
   TwoProcesses two([&](Rank& child) {
     if (!child.connect(wire_case))
@@ -300,13 +302,13 @@ TEST_P(WireContract, W6_AKilledPeerIsLostThatHasOnlySent) {
   EXPECT_FALSE(two.child_ended_well());
 }
 
-// A daemon, say, that the peer has started by fork() alone: it has all that the peer had open.
-TEST_P(WireContract, W6_AKilledPeerIsLostThoughAChildOfItLives) {
+// The peer has a child by fork(), such as a daemon, that inherits all its open descriptors.
+TEST_P(WireContract, W6_AKilledPeerIsLostThoughItsChildLives) {
   const WireCase& wire_case = GetParam();
   TwoProcesses two([&](Rank& child) {
     if (!child.connect(wire_case) || !child.shake_hands() || ::fork() < 0)
       return false;
-    // Both of them, until the test is over. The parent is killed before.
+    // Both processes run until the test ends; the parent is killed before.
     return child.tell('f') && child.hear('e');
   });
   Rank& parent = two.parent;
@@ -317,8 +319,8 @@ TEST_P(WireContract, W6_AKilledPeerIsLostThoughAChildOfItLives) {
   EXPECT_EQ(parent.sink.why_lost, "has ended");
 }
 
-// That a connection cannot be made is no end.
-TEST_P(WireContract, W6_AnUnreachablePeerIsNotSaidToHaveEnded) {
+// A connection that cannot be made does not mean that the peer has ended.
+TEST_P(WireContract, W6_AnUnreachablePeerIsNotReportedAsEnded) {
   Job job(GetParam(), 2);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -330,7 +332,7 @@ TEST_P(WireContract, W6_AnUnreachablePeerIsNotSaidToHaveEnded) {
   const std::string& why = job.sinks[0].why_lost;
   EXPECT_TRUE(why.starts_with("cannot be reached: ")) << why;
   EXPECT_NE(why.find("Too many open files"), std::string::npos) << why;
-  EXPECT_EQ(why.find("LANYARD_SIM_WIRE"), std::string::npos) << why;  // it would not help
+  EXPECT_EQ(why.find("LANYARD_SIM_WIRE"), std::string::npos) << why;  // the variable would not help
 }
 
 }  // namespace lanyard::wire_contract

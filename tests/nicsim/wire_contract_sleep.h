@@ -1,7 +1,8 @@
-// W5: who is woken, who is not, and that no wake-up is lost.
+// W5: which threads are woken, and that no wake-up is lost.
 //
-// A wire may end a sleep early (shm looks after its peers every 100 ms): "not woken" means slept for kLong at least. On
-// a loaded machine a wake-up may be late: it is tried several times and must come in time once.
+// A wire may end a sleep early, as shm checks its peers every 100 ms. "Not woken" means asleep for
+// at least kLong. On a loaded machine a wake-up may be late, so a row tries several times and one
+// must be in time.
 #ifndef LANYARD_TESTS_WIRE_CONTRACT_SLEEP_H_
 #define LANYARD_TESTS_WIRE_CONTRACT_SLEEP_H_
 
@@ -41,7 +42,7 @@ class OneSleep {
     if (thread_.joinable())
       thread_.join();
   }
-  // Waits until it is over.
+  // Waits for the end of the sleep.
   bool was_woken() {
     if (thread_.joinable())
       thread_.join();
@@ -54,7 +55,7 @@ class OneSleep {
   std::thread thread_;
 };
 
-// Two that have talked to each other, so that all connections are there.
+// Two wires that have exchanged packets, so all connections exist.
 struct WarmJob : Job {
   explicit WarmJob(const WireCase& wire) : Job(wire, 2) { warm_up(); }
   void warm_up() {
@@ -64,7 +65,7 @@ struct WarmJob : Job {
     settle();
   }
   void ping() { wires[0]->send(1, atomic_packet(0, 1), nullptr); }
-  // Takes what has come to rank 1, so that the next try begins with nothing waiting.
+  // Polls until rank 1 has nothing left, so that the next try begins with nothing waiting.
   void clear() { settle(milliseconds(5)); }
 };
 
@@ -76,7 +77,7 @@ inline bool once_in_many(const std::function<bool()>& attempt) {
   return false;
 }
 
-TEST_P(WireContract, W5_AnArrivalWakesTheOwnerWhereNoHelperSleeps) {
+TEST_P(WireContract, W5_AnArrivalWakesTheOwnerIfNoHelperSleeps) {
   WarmJob job(GetParam());
   EXPECT_TRUE(once_in_many([&] {
     OneSleep owner(*job.wires[1], Sleeper::kOwner);
@@ -87,7 +88,7 @@ TEST_P(WireContract, W5_AnArrivalWakesTheOwnerWhereNoHelperSleeps) {
   }));
 }
 
-TEST_P(WireContract, W5_TheOwnerSleepsOnWhereAHelperWakes) {
+TEST_P(WireContract, W5_TheOwnerSleepsOnIfAHelperWakes) {
   WarmJob job(GetParam());
   EXPECT_TRUE(once_in_many([&] {
     OneSleep owner(*job.wires[1], Sleeper::kOwner);
@@ -100,7 +101,7 @@ TEST_P(WireContract, W5_TheOwnerSleepsOnWhereAHelperWakes) {
   }));
 }
 
-TEST_P(WireContract, W5_AnArrivalWakesNobodyWhileSomebodyAttends) {
+TEST_P(WireContract, W5_AnArrivalWakesNoThreadWhileOneAttends) {
   WarmJob job(GetParam());
   job.wires[1]->attend();
   OneSleep owner(*job.wires[1], Sleeper::kOwner);
@@ -112,7 +113,7 @@ TEST_P(WireContract, W5_AnArrivalWakesNobodyWhileSomebodyAttends) {
   job.wires[1]->leave();
 }
 
-TEST_P(WireContract, W5_TheLastWhoLeavesHandsOverWhatHasArrived) {
+TEST_P(WireContract, W5_TheLastThreadToLeaveHandsOverArrivals) {
   WarmJob job(GetParam());
   EXPECT_TRUE(once_in_many([&] {
     job.wires[1]->attend();
@@ -147,32 +148,32 @@ TEST_P(WireContract, W5_WakeWakesAllOfItsKindAndNoneOfTheOther) {
   }));
 }
 
-TEST_P(WireContract, W5_SleepEndsAtOnceWhereThereIsSomethingToDo) {
+TEST_P(WireContract, W5_SleepEndsAtOnceIfThereIsSomethingToDo) {
   WarmJob job(GetParam());
   const auto length = [&](milliseconds timeout, bool (*idle)(void*)) {
     const steady_clock::time_point start = steady_clock::now();
     job.wires[1]->sleep(Sleeper::kHelper, timeout, idle, nullptr);
     return steady_clock::now() - start;
   };
-  // Something waits.
+  // A packet waits.
   EXPECT_TRUE(once_in_many([&] {
     job.ping();
     const bool short_sleep = length(kLimit, nullptr) < kLong;
     job.clear();
     return short_sleep;
   }));
-  // The sleeper has changed its mind.
+  // idle() is false.
   EXPECT_TRUE(once_in_many([&] { return length(kLimit, [](void*) { return false; }) < kLong; }));
-  // No time.
+  // The timeout is 0.
   EXPECT_TRUE(once_in_many([&] { return length(milliseconds(0), nullptr) < kLong; }));
-  // A timeout.
+  // The timeout is short.
   EXPECT_TRUE(once_in_many([&] {
     const auto slept = length(milliseconds(20), nullptr);
     return slept >= milliseconds(20) && slept < kLong;
   }));
 }
 
-// A sleep that lasts so long is a lost wake-up.
+// A sleep this long means a lost wake-up.
 inline constexpr seconds kForever{20};
 inline constexpr seconds kMuchTooLong{15};
 
@@ -188,7 +189,7 @@ inline bool sleep_for_ever(Wire& wire, Sleeper who, bool (*idle)(void*), void* o
   return steady_clock::now() - start > kMuchTooLong;
 }
 
-TEST_P(WireContract, W5_NoWakeupIsLostWhereBothAlwaysSleep) {
+TEST_P(WireContract, W5_NoWakeupIsLostIfBothAlwaysSleep) {
   WarmJob job(patient(GetParam()));
   constexpr uint32_t kCount = 50000 / kSlow;
   std::atomic<int> lost{0};

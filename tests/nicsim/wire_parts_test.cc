@@ -1,4 +1,4 @@
-// The parts of the wires by themselves: the inbox and its bell, and rubbish from another process.
+// Parts of the wires alone: the inbox, its bell, and invalid data from another process.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -34,7 +34,7 @@ using nicsim::ShmWire;
 
 constexpr uint64_t kNonce = 0x0123456789abcdef;
 
-TEST(Fifo, KeepsItsOrderWhileItGrowsWrapsAndLosesItems) {
+TEST(Fifo, KeepsItsOrderWhileItGrowsWrapsAndRemovesItems) {
   Fifo<int> fifo;
   int in = 0, out = 0;
   for (int round = 1; round < 200; ++round) {
@@ -74,7 +74,7 @@ TEST(Claims, PortionsCoverTheWriteInWholePages) {
   }
 }
 
-TEST(Claims, EachPortionIsTakenOnceByWhoeverComesFirst) {
+TEST(Claims, EachPortionIsTakenOnce) {
   for (int round = 0; round < 200 / kSlow; ++round) {
     Claims claims;
     constexpr uint64_t kPortions = 500;
@@ -135,7 +135,7 @@ struct InboxTest : ::testing::Test {
   InboxPort port;
 };
 
-TEST_F(InboxTest, AttachRefusesWhatIsNoInboxOfThisNonce) {
+TEST_F(InboxTest, AttachRefusesOtherMemoryAndOtherNonces) {
   open(4);
   const size_t bytes = Inbox::bytes_for(4);
   const auto code = [&](size_t size) { return InboxPort::attach(memory.get(), size, kNonce).status().code(); };
@@ -157,7 +157,7 @@ TEST_F(InboxTest, AttachRefusesWhatIsNoInboxOfThisNonce) {
   EXPECT_EQ(code(bytes), Code::kInvalidArgument);
 }
 
-TEST_F(InboxTest, WhoeverFindsItFullIsNudgedWhenThereIsRoom) {
+TEST_F(InboxTest, AProducerThatFindsItFullIsNudgedWhenThereIsRoom) {
   open(4);
   Packet packet;
   Frame frame;
@@ -172,7 +172,7 @@ TEST_F(InboxTest, WhoeverFindsItFullIsNudgedWhenThereIsRoom) {
       ASSERT_TRUE(take(packet, frame));
       EXPECT_EQ(packet.token, i);
     }
-    ASSERT_FALSE(port.push(atomic_packet(0, 9), {}));  // popped, but not given back
+    ASSERT_FALSE(port.push(atomic_packet(0, 9), {}));  // popped, but not returned
     EXPECT_FALSE(inbox->waiting());
     EXPECT_EQ(give_back(), (std::vector<uint32_t>{3, 4000}));
     EXPECT_TRUE(port.await_room(3));
@@ -185,20 +185,21 @@ TEST_F(InboxTest, WhoeverFindsItFullIsNudgedWhenThereIsRoom) {
   EXPECT_FALSE(inbox->waiting());
 }
 
-// It took a slot and never filled it. Its consumer steps over it when it knows, and everything else arrives.
-TEST_F(InboxTest, ASlotThatIsNeverFilledNamesItsProducerAndIsSteppedOver) {
+// A producer takes a slot and never fills it. Once the consumer knows, it skips the slot, and
+// everything else arrives.
+TEST_F(InboxTest, ASlotThatIsNeverFilledNamesItsProducerAndIsSkipped) {
   open(4);
   Packet packet;
   Frame frame;
   EXPECT_EQ(inbox->unfinished(), std::nullopt);
   ASSERT_TRUE(port.push(atomic_packet(0, 1), {}));
   ASSERT_TRUE(port.take(InboxHeader::kMaxProducers - 1));
-  EXPECT_EQ(inbox->unfinished(), std::nullopt) << "not at the front";
+  EXPECT_EQ(inbox->unfinished(), std::nullopt) << "the unfinished slot is not at the front";
   ASSERT_TRUE(port.push(atomic_packet(0, 2), {}));
   ASSERT_TRUE(take(packet, frame));
   EXPECT_EQ(packet.token, 1u);
   EXPECT_FALSE(take(packet, frame));
-  EXPECT_FALSE(inbox->waiting());  // nobody spins on it
+  EXPECT_FALSE(inbox->waiting());  // no thread spins on it
   EXPECT_EQ(inbox->unfinished(), InboxHeader::kMaxProducers - 1);
   inbox->skip_unfinished();
   EXPECT_EQ(inbox->unfinished(), std::nullopt);
@@ -210,8 +211,8 @@ TEST_F(InboxTest, ASlotThatIsNeverFilledNamesItsProducerAndIsSteppedOver) {
   }
 }
 
-// The tail is a hint: whoever was slow to store it may put it back by rounds.
-TEST_F(InboxTest, ATailThatLagsCostsALookAndNothingElse) {
+// The tail is only a hint: a slow producer may set it back by rounds.
+TEST_F(InboxTest, ATailThatLagsOnlyCostsALongerSearch) {
   open(4);
   Packet packet;
   Frame frame;
@@ -229,7 +230,7 @@ TEST_F(InboxTest, ATailThatLagsCostsALookAndNothingElse) {
       ASSERT_TRUE(port.push(atomic_packet(0, token + static_cast<uint32_t>(i)), {})) << lag;
     header->tail = tail - lag;
     EXPECT_FALSE(port.push(atomic_packet(0, 0), {})) << lag;
-    EXPECT_FALSE(port.await_room(1)) << "it is full wherever the tail is, by " << lag;
+    EXPECT_FALSE(port.await_room(1)) << "it is full although the tail lags by " << lag;
     for (int i = 1; i <= 4; ++i) {
       ASSERT_TRUE(take(packet, frame));
       ASSERT_EQ(packet.token, ++token);
@@ -238,7 +239,7 @@ TEST_F(InboxTest, ATailThatLagsCostsALookAndNothingElse) {
   }
 }
 
-TEST_F(InboxTest, RubbishInTheRingHangsNoProducerAndBringsNoConsumerOutOfBounds) {
+TEST_F(InboxTest, InvalidDataHangsNoProducerAndKeepsTheConsumerInBounds) {
   open(4);
   Packet packet;
   Frame frame;
@@ -256,7 +257,7 @@ TEST_F(InboxTest, RubbishInTheRingHangsNoProducerAndBringsNoConsumerOutOfBounds)
 
 const WireCase kShm{"", [] { return std::unique_ptr<Wire>(std::move(ShmWire::create().value())); }};
 
-// The inbox of a wire of shared memory, to put frames into by hand.
+// The inbox of a shared-memory wire, to push frames into by hand.
 struct OpenInbox {
   explicit OpenInbox(const Wire& wire) : address(*ShmAddress::decode(wire.address())) {}
   const ShmAddress address;
@@ -264,8 +265,8 @@ struct OpenInbox {
   InboxPort port = InboxPort::attach(segment.base(), segment.bytes(), address.nonce).value();
 };
 
-// Frames that no wire sends, put straight into its inbox.
-TEST(ShmWire, RubbishFromAnotherProcessIsDropped) {
+// Frames that no wire sends, pushed straight into its inbox.
+TEST(ShmWire, InvalidFramesFromAnotherProcessAreDropped) {
   Job job(kShm, 2);
   Wire& wire = *job.wires[1];
   OpenInbox inbox(wire);
@@ -277,10 +278,11 @@ TEST(ShmWire, RubbishFromAnotherProcessIsDropped) {
   port.push(strange, {});
   port.push(atomic_packet(2, 0), {});  // no such rank
   port.push(atomic_packet(~0u, 0), {});
-  port.push(write_packet(1, 0, 5000), {.kind = FrameKind::kOffer, .value = 16});  // from itself, where nothing is
+  port.push(write_packet(1, 0, 5000),
+            {.kind = FrameKind::kOffer, .value = 16});  // from itself, at an address where nothing is
   port.push(write_packet(0, 0, 9), short_frame);
   port.push(write_packet(0, 0, uint64_t{1} << 60), short_frame);
-  port.push(write_packet(0, 0, 8), {});  // a payload that is not there
+  port.push(write_packet(0, 0, 8), {});  // the payload is missing
   port.push(write_packet(0, 0, 8), {.kind = FrameKind::kOffer, .value = 1});
   port.push(atomic_packet(0, 0), {.kind = FrameKind::kOffer, .value = 1});
   port.push(write_packet(0, 0, 1 << 20), {.kind = FrameKind::kPull});
@@ -303,8 +305,9 @@ TEST(ShmWire, RubbishFromAnotherProcessIsDropped) {
   EXPECT_EQ(sink.count(What::kAtomic), 1u);
 }
 
-// Whoever can send to an inbox can spoil it. Its owner reads nothing any more, and nobody hangs who sends to it.
-TEST(ShmWire, APeerWhoseInboxIsSpoiledIsLostAndHangsNobody) {
+// Any process that can send to an inbox can damage it. Its owner then reads nothing more, but
+// no sender hangs.
+TEST(ShmWire, APeerWithADamagedInboxIsLostAndHangsNoSender) {
   Result<std::unique_ptr<ShmWire>> made[2] = {ShmWire::create({.slots = 4}), ShmWire::create({.slots = 4})};
   ASSERT_TRUE(made[0].ok() && made[1].ok());
   Wire& wire = *made[0].value();
@@ -323,8 +326,9 @@ TEST(ShmWire, APeerWhoseInboxIsSpoiledIsLostAndHangsNobody) {
   EXPECT_EQ(sink.count(What::kLost), 1u);
 }
 
-// A peer ends while it fills a slot. What others send arrives. The receiver may not have heard of the peer before.
-TEST(ShmWire, AProducerThatEndsInTheMiddleOfAFrameKeepsNobodyBack) {
+// A peer ends while it fills a slot. Packets of other peers arrive, even if the receiver has not
+// heard of that peer before.
+TEST(ShmWire, AProducerThatEndsInsideAFrameDelaysNoOther) {
   for (const bool known : {false, true}) {
     SCOPED_TRACE(known ? "it had sent before" : "its first frame");
     Job job(kShm, 3);
@@ -340,8 +344,9 @@ TEST(ShmWire, AProducerThatEndsInTheMiddleOfAFrameKeepsNobodyBack) {
   }
 }
 
-// Its source says that it has copied more than there was: no byte beyond the write is touched, and it lands.
-TEST(ShmWire, ASourceThatHasCopiedTooMuchHarmsNobody) {
+// The source claims to have copied more than there was. No byte beyond the write is touched,
+// and it lands.
+TEST(ShmWire, ASourceThatClaimsTooManyBytesDoesNoHarm) {
   Job job(kShm, 2);
   Wire& wire = *job.wires[1];
   OpenInbox inbox(wire);
@@ -363,8 +368,8 @@ TEST(ShmWire, ASourceThatHasCopiedTooMuchHarmsNobody) {
   EXPECT_TRUE(target.guards_hold());
 }
 
-// A producer that is only slow is waited for, though another peer has gone.
-TEST(ShmWire, ASlowProducersFrameIsNotSteppedOver) {
+// The consumer waits for a producer that is only slow, though another peer has ended.
+TEST(ShmWire, ASlowProducersFrameIsNotSkipped) {
   Job job(kShm, 3);
   job.wires[1]->send(0, atomic_packet(1, 1), nullptr);
   job.wires[2]->send(0, atomic_packet(2, 1), nullptr);
@@ -375,14 +380,14 @@ TEST(ShmWire, ASlowProducersFrameIsNotSteppedOver) {
   ASSERT_TRUE(position);
   job.wires[2].reset();
   ASSERT_TRUE(job.pump([&] { return job.sinks[0].count(What::kLost) == 1; }));
-  job.pump([] { return false; }, milliseconds(300));  // for longer than anybody looks
+  job.pump([] { return false; }, milliseconds(300));  // longer than any check interval
   EXPECT_EQ(job.sinks[0].count(What::kAtomic), 2u);
   port.fill(*position, atomic_packet(1, 2), {});
   EXPECT_TRUE(job.pump([&] { return job.sinks[0].count(What::kAtomic) == 3; }));
 }
 
-// A process that has ended, and memory that is not there, are two things.
-TEST(RemoteCopies, TellWhatIsNotThere) {
+// Distinguishes a process that has ended from memory that is not mapped.
+TEST(RemoteCopies, TellEndedProcessesFromUnmappedMemory) {
   std::vector<std::byte> here(64);
   EXPECT_EQ(nicsim::read_remote(::getpid(), 16, here.data(), here.size()), nicsim::RemoteCopy::kUnmapped);
   EXPECT_EQ(nicsim::write_remote(::getpid(), here.data(), 16, here.size()), nicsim::RemoteCopy::kUnmapped);
@@ -393,14 +398,14 @@ TEST(RemoteCopies, TellWhatIsNotThere) {
   siginfo_t ended;
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(nicsim::read_remote(child, there, here.data(), here.size()), nicsim::RemoteCopy::kGone)
-      << "nobody asked yet";
+      << "the process has not been waited for";
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   EXPECT_EQ(nicsim::read_remote(child, there, here.data(), here.size()), nicsim::RemoteCopy::kGone);
 }
 
 // ---- The bell
 
-TEST(Bell, MakesNoCallWhereNobodySleepsOrSomebodyAttends) {
+TEST(Bell, MakesNoCallIfNoThreadSleepsOrOneAttends) {
   Bell bell;
   bell.ring();
   bell.wake(Sleeper::kHelper);
@@ -413,7 +418,7 @@ TEST(Bell, MakesNoCallWhereNobodySleepsOrSomebodyAttends) {
   EXPECT_EQ(bell.calls(), 0u);
 }
 
-TEST(Bell, OneCallBringsASleeperAndMoreAreMadeOnlyForTheNext) {
+TEST(Bell, OneCallWakesASleeperAndFurtherCallsWakeTheNext) {
   Bell bell;
   std::atomic<int> visible{0};
   std::atomic<bool> waiting{false};
@@ -437,14 +442,14 @@ TEST(Bell, OneCallBringsASleeperAndMoreAreMadeOnlyForTheNext) {
   EXPECT_EQ(bell.calls(), 2u);
   bell.ring();
   EXPECT_EQ(bell.calls(), 2u);
-  // What waits keeps everybody awake.
+  // A waiting packet keeps all threads awake.
   waiting = true;
   sleep(Sleeper::kHelper);
   sleep(Sleeper::kOwner);
 }
 
-// A helper whose time is over may have been the one that a sender counted on.
-TEST(Bell, AHelperThatGoesElsewhereRingsOn) {
+// A helper whose time is over may be the one that a sender has woken.
+TEST(Bell, AHelperThatStopsPollingRingsAgain) {
   Bell bell;
   std::atomic<bool> visible{false};
   std::thread owner([&] {
@@ -457,7 +462,7 @@ TEST(Bell, AHelperThatGoesElsewhereRingsOn) {
   });
   while (!visible)
     std::this_thread::yield();
-  // It finds something waiting as it is about to sleep, and has no reason to look itself.
+  // It finds a packet when it is about to sleep, but has no reason to poll itself.
   bell.sleep(
       Sleeper::kHelper, seconds(60), [] { return true; }, [] { return false; });
   owner.join();

@@ -1,4 +1,5 @@
-// Who may connect to a TCP wire: the handshake byte by byte, and what becomes of strangers.
+// Which programs may connect to a TCP wire: the handshake byte by byte, and how
+// strangers are treated.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -22,7 +23,7 @@ Bytes one_atomic(uint32_t rank) {
   return bytes;
 }
 
-TEST(TcpHandshake, AProofIsOfAllThatIsProven) {
+TEST(TcpHandshake, AProofCoversEveryField) {
   const TcpMeeting meeting{.source = 1, .target = 2, .source_place = {.port = 3}};
   const TcpProof proof = prove(secret_of(1), TcpRole::kConnector, meeting);
   EXPECT_TRUE(is_same(proof, prove(secret_of(1), TcpRole::kConnector, meeting)));
@@ -62,7 +63,8 @@ TEST(TcpHandshake, MayComeInAnyPieces) {
     TcpAnswer answer;
     ASSERT_TRUE(job.read_into(socket, answer)) << cut;
     known.target_challenge = answer.challenge;
-    // The first packet with the end of the proof, though an honest peer waits for its welcome.
+    // The first packet comes with the end of the proof, though a correct peer waits
+    // for its welcome.
     Bytes rest;
     append(rest, prove(job.secret(), TcpRole::kConnector, known));
     append(rest, atomic_packet(1, 7));
@@ -74,8 +76,8 @@ TEST(TcpHandshake, MayComeInAnyPieces) {
   }
 }
 
-// Whoever is turned away has cost the true peer nothing.
-TEST(TcpHandshake, WhoeverCannotProveToBeAPeerIsTurnedAway) {
+// A connection that is refused costs the true peer nothing.
+TEST(TcpHandshake, AConnectionWithoutAValidProofIsRefused) {
   HandJob job(3);
   const auto turned_away = [&](TcpHello hello) {
     RawSocket socket = job.connect();
@@ -89,7 +91,7 @@ TEST(TcpHandshake, WhoeverCannotProveToBeAPeerIsTurnedAway) {
   EXPECT_TRUE(turned_away({.version = TcpAddress::kVersion + 1, .source = 1, .place = place}));
   EXPECT_TRUE(turned_away({.packet_bytes = sizeof(Packet) + 8, .source = 1, .place = place}));
   EXPECT_TRUE(turned_away({.source = 1, .place = job.hello(2).place}));
-  EXPECT_TRUE(turned_away(job.hello(0)));  // itself
+  EXPECT_TRUE(turned_away(job.hello(0)));  // the wire's own rank
   EXPECT_TRUE(turned_away({.source = 3}));
   EXPECT_TRUE(turned_away({.source = ~0u}));
   for (const size_t at : {size_t{0}, sizeof(TcpProof) - 1}) {
@@ -99,14 +101,14 @@ TEST(TcpHandshake, WhoeverCannotProveToBeAPeerIsTurnedAway) {
   }
   RawSocket peer = job.admitted(1);
   RawSocket second = job.connect();
-  EXPECT_FALSE(job.greet(second, 1));  // one of that rank is enough
+  EXPECT_FALSE(job.greet(second, 1));  // that rank has a connection already
   ASSERT_TRUE(peer.send(one_atomic(1)));
   EXPECT_TRUE(job.pump([&] { return job.sink.count(What::kAtomic) == 1; }));
   EXPECT_EQ(job.sink.count(What::kLost), 0u);
 }
 
-// Both have said hello before either has proven anything.
-TEST(TcpHandshake, OfTwoOfOneRankTheSecondIsTurnedAway) {
+// Both have sent their hello before either has proven anything.
+TEST(TcpHandshake, TheSecondConnectionOfARankIsRefused) {
   HandJob job;
   RawSocket sockets[2] = {job.connect(), job.connect()};
   TcpProof proofs[2];
@@ -128,9 +130,9 @@ TEST(TcpHandshake, OfTwoOfOneRankTheSecondIsTurnedAway) {
   EXPECT_EQ(job.sink.count(What::kLost), 0u);
 }
 
-TEST(TcpHandshake, WhatWasOverheardProvesNothing) {
+TEST(TcpHandshake, AnOverheardProofIsWorthNothing) {
   HandJob job(3);
-  // A whole connection, as somebody on the way sees it.
+  // A whole connection, as an eavesdropper sees it.
   Bytes heard;
   RawSocket peer = job.connect();
   TcpMeeting known = job.meeting(1, 0);
@@ -147,7 +149,7 @@ TEST(TcpHandshake, WhatWasOverheardProvesNothing) {
   EXPECT_FALSE(contains(heard, job.secret(0).bytes.data(), 8));
   EXPECT_FALSE(contains(heard, job.secret(1).bytes.data(), 8));
   peer.close();
-  // The same again.
+  // The same bytes again.
   RawSocket replay = job.connect();
   TcpAnswer other;
   ASSERT_TRUE(replay.send(&hello, sizeof hello) && job.read_into(replay, other));
@@ -155,7 +157,7 @@ TEST(TcpHandshake, WhatWasOverheardProvesNothing) {
   EXPECT_FALSE(is_same(other.proof, answer.proof));
   ASSERT_TRUE(replay.send(proof.data(), proof.size()));
   EXPECT_TRUE(job.ends(replay));
-  // What the listener itself has said.
+  // The bytes that the listener itself has sent.
   RawSocket mirror = job.connect();
   ASSERT_TRUE(mirror.send(&hello, sizeof hello) && job.read_into(mirror, other));
   ASSERT_TRUE(mirror.send(other.proof.data(), other.proof.size()));
@@ -163,8 +165,9 @@ TEST(TcpHandshake, WhatWasOverheardProvesNothing) {
   EXPECT_TRUE(job.admitted(1).fd() >= 0);
 }
 
-// Somebody has the peer's port and passes on what the wire says, as a connection in the other direction.
-TEST(TcpHandshake, AProofIsNoneForTheOtherDirection) {
+// Another program has the peer's port. It sends the wire's own bytes back in a connection of
+// the other direction.
+TEST(TcpHandshake, AProofIsInvalidInTheOtherDirection) {
   HandJob job;
   job.wire->send(1, atomic_packet(0, 1), nullptr);
   RawSocket out = job.accept();
@@ -181,7 +184,7 @@ TEST(TcpHandshake, AProofIsNoneForTheOtherDirection) {
   EXPECT_EQ(job.sink.count(What::kAtomic), 0u);
 }
 
-TEST(TcpHandshake, NothingIsSentToWhomeverCannotProveToBeThePeer) {
+TEST(TcpHandshake, NothingIsSentToAListenerWithoutAValidProof) {
   for (const size_t at : {size_t{0}, sizeof(TcpProof) - 1}) {
     HandJob job;
     job.wire->send(1, atomic_packet(0, 1), nullptr);
@@ -225,7 +228,7 @@ TEST(TcpStrangers, AreFewAndKeepNoPeerOut) {
   RawSocket peer = job.admitted(1);
   ASSERT_TRUE(peer.send(one_atomic(1)));
   EXPECT_TRUE(job.pump([&] { return job.sink.count(What::kAtomic) == 1; }));
-  // The peer is no stranger any more, and stays.
+  // The peer is no longer a stranger, and stays.
   for (int i = 0; i < 100; ++i)
     strangers.push_back(job.connect());
   job.settle();
@@ -233,15 +236,15 @@ TEST(TcpStrangers, AreFewAndKeepNoPeerOut) {
   EXPECT_TRUE(job.pump([&] { return job.sink.count(What::kAtomic) == 2; }));
 }
 
-TEST(TcpStrangers, HaveToGoWhenTheirTimeIsOver) {
+TEST(TcpStrangers, AreClosedWhenTheirTimeIsOver) {
   HandJob job(2, {.greeting_time = milliseconds(100)});
   RawSocket peer = job.admitted();
   RawSocket silent = job.connect();
-  job.settle(milliseconds(50));  // so that their times are over one after the other
+  job.settle(milliseconds(50));  // so that their times end one after the other
   RawSocket slow = job.connect();
   const TcpHello hello = job.hello(1);
   ASSERT_TRUE(slow.send(&hello, sizeof hello - 1));
-  // Asleep meanwhile, as a NIC that has nothing to do.
+  // Asleep meanwhile, as an idle NIC.
   const auto gone = [&](RawSocket& socket) {
     for (const auto start = steady_clock::now(); steady_clock::now() - start < kPatience;) {
       while (job.wire->poll(job.sink) > 0) {
@@ -255,13 +258,13 @@ TEST(TcpStrangers, HaveToGoWhenTheirTimeIsOver) {
   };
   EXPECT_TRUE(gone(silent));
   EXPECT_TRUE(gone(slow));
-  RawSocket later = job.connect();  // the clock goes on
+  RawSocket later = job.connect();  // the timer runs again
   EXPECT_TRUE(gone(later));
   ASSERT_TRUE(peer.send(one_atomic(1)));
   EXPECT_TRUE(job.pump([&] { return job.sink.count(What::kAtomic) == 1; }));
 }
 
-// This process gets no further descriptor.
+// Leaves this process no free descriptor.
 class NoFreeDescriptor {
  public:
   NoFreeDescriptor() {
@@ -277,7 +280,7 @@ class NoFreeDescriptor {
   rlimit old_{};
 };
 
-TEST(TcpStrangers, WhereDescriptorsAreShortNobodySpinsAndPeersGetInLater) {
+TEST(TcpStrangers, WhileDescriptorsAreShortNoThreadSpinsAndPeersConnectLater) {
   HandJob job;
   RawSocket socket = job.connect();  // waits in the system's queue
   auto none = std::make_unique<NoFreeDescriptor>();
@@ -296,8 +299,8 @@ TEST(TcpStrangers, WhereDescriptorsAreShortNobodySpinsAndPeersGetInLater) {
   EXPECT_TRUE(job.pump([&] { return job.sink.count(What::kAtomic) == 1; }));
 }
 
-// One that says nothing holds the last descriptor.
-TEST(TcpStrangers, GiveTheirDescriptorsToPeersWhereThoseAreShort) {
+// A stranger that sends nothing holds the last descriptor.
+TEST(TcpStrangers, GiveTheirDescriptorsToPeersIfThoseAreShort) {
   HandJob job;
   std::vector<RawSocket> strangers;
   strangers.push_back(job.connect());

@@ -1,5 +1,5 @@
-// The TCP wire against a peer that is played by hand: whatever the pieces are in which bytes come and go, and wherever
-// a connection ends.
+// The TCP wire against a peer that the test plays, with bytes in any pieces and connections
+// that end anywhere.
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
 
@@ -14,9 +14,10 @@ namespace {
 
 using nicsim::kLoanBytes;
 
-// ---- In
+// ---- Receiving
 
-// One of each kind, twice with a payload that the sink refuses. Writes go to memory[1] and memory[2].
+// Every kind of packet, some more than once. The sink refuses the write with key 666; the others go
+// to memory[1] and memory[2].
 struct Script {
   explicit Script(uint32_t first_token) {
     uint32_t token = first_token;
@@ -48,7 +49,7 @@ struct Script {
   uint32_t next_token = 0;
 };
 
-// What a script does to the sink, `targets` being memory[1] and memory[2].
+// The effect of a script on the sink. `targets` are memory[1] and memory[2].
 void expect_script(const TestSink& sink, uint32_t first, const Bytes& ten, const Bytes& one, const std::string& where) {
   const std::vector<std::pair<What, uint32_t>> expected{
       {What::kPlaced, 0}, {What::kLanded, 0},     {What::kPull, 1},       {What::kAtomic, 2}, {What::kPlaced, 3},
@@ -113,10 +114,10 @@ TEST(TcpInLink, TakesBytesInAnyPieces) {
   }
 }
 
-// W4: one poll() reads a portion, however many peers send.
+// W4: one poll() reads one portion, however many peers send.
 TEST(TcpInLink, W4_AllLinksTogetherReadOnePortionAPoll) {
   constexpr uint32_t kPeers = 24;
-  constexpr uint64_t kBytes = 64 << 20;  // more than comes
+  constexpr uint64_t kBytes = 64 << 20;  // more than arrives
   HandJob job(kPeers + 1);
   std::vector<RawSocket> sockets(1);
   const Bytes source(1 << 20);
@@ -140,13 +141,13 @@ TEST(TcpInLink, W4_AllLinksTogetherReadOnePortionAPoll) {
     polls += job.wire->poll(job.sink) > 0;
     return job.sink.count(What::kLost) == kPeers;
   }));
-  EXPECT_GE(2 * polls, sent / Wire::kPortionBytes);  // pump() makes every other one
+  EXPECT_GE(2 * polls, sent / Wire::kPortionBytes);  // pump() polls every other time
   EXPECT_EQ(job.sink.count(What::kAbandoned), kPeers);
 }
 
 struct End {
   const char* name;
-  size_t bytes;  // of a write of 1000 bytes behind an atomic
+  size_t bytes;  // bytes sent of an atomic and a write of 1000 bytes
   size_t atomics, abandoned;
 };
 
@@ -180,7 +181,7 @@ TEST(TcpInLink, AConnectionMayEndAnywhere) {
     EXPECT_EQ(job.sink.count(What::kLost), 1u) << end.name;
     EXPECT_TRUE(target.guards_hold());
   }
-  // In a loan; and a write that was refused is not abandoned.
+  // The connection ends in a loan. A refused write is not abandoned.
   HandJob job(3);
   Script script(0);
   script.bytes.clear();
@@ -197,7 +198,7 @@ TEST(TcpInLink, AConnectionMayEndAnywhere) {
   EXPECT_EQ(job.sink.count(What::kPull) + job.sink.count(What::kAbandoned), 0u);
 }
 
-TEST(TcpInLink, AStrangerThatEndsInItsGreetingLosesNobody) {
+TEST(TcpInLink, AStrangerThatEndsInItsHandshakeLosesNoPeer) {
   HandJob job;
   for (size_t bytes = 0; bytes <= sizeof(TcpHello); ++bytes) {
     RawSocket socket = job.connect();
@@ -210,7 +211,7 @@ TEST(TcpInLink, AStrangerThatEndsInItsGreetingLosesNobody) {
   EXPECT_EQ(job.sink.count(What::kLost), 0u);
 }
 
-TEST(TcpInLink, APeerThatTalksNonsenseIsLost) {
+TEST(TcpInLink, APeerThatSendsInvalidDataIsLost) {
   Packet strange = atomic_packet(1, 1);
   strange.kind = static_cast<PacketKind>(77);
   for (const Packet& packet : {strange, atomic_packet(0, 1), atomic_packet(2, 1)}) {
@@ -223,10 +224,10 @@ TEST(TcpInLink, APeerThatTalksNonsenseIsLost) {
   }
 }
 
-// ---- Out
+// ---- Sending
 
-// The peer refuses a write of which it has read the head; what follows is where it belongs.
-TEST(TcpOutLink, SendsZerosInPlaceOfAPayloadThatWasRefused) {
+// The peer refuses a write after its head; the following packets still arrive intact.
+TEST(TcpOutLink, SendsZerosForARefusedPayload) {
   HandJob job;
   constexpr size_t kFirst = 16 << 20,
                    kBytes = kFirst + (8 << 20) + 700'003;  // the last portion is more than one piece of zeros
@@ -235,7 +236,7 @@ TEST(TcpOutLink, SendsZerosInPlaceOfAPayloadThatWasRefused) {
   const Bytes next(2000, std::byte{2});
   job.wire->send(1, write_packet(0, 2, next.size()), next.data());
   RawSocket out = job.welcomed();
-  out.limit_kept(64 << 10);  // else the whole payload may be on its way before the peer has read half of it
+  out.limit_kept(64 << 10);  // else all of the payload may be sent before the peer has read half of it
   RawSocket in = job.admitted();
   ASSERT_EQ(job.read(out, sizeof(Packet)).size(), sizeof(Packet));
   job.sink.on_event = [&](const Event& event) {
@@ -247,7 +248,7 @@ TEST(TcpOutLink, SendsZerosInPlaceOfAPayloadThatWasRefused) {
     const Packet ack{.kind = PacketKind::kAck, .code = Code::kNotFound, .source = 1, .token = token};
     return in.send(&ack, sizeof ack) && job.pump([&] { return job.sink.count(What::kAck) > before; });
   };
-  // Others change nothing: of one that waits behind it, and a strange one.
+  // Other answers change nothing: for a write that waits behind it, and for an unknown one.
   ASSERT_TRUE(acknowledge(2) && acknowledge(3));
   EXPECT_EQ(job.read(out, kFirst), Bytes(kFirst, std::byte{1}));
   ASSERT_TRUE(acknowledge(1));
@@ -262,10 +263,10 @@ TEST(TcpOutLink, SendsZerosInPlaceOfAPayloadThatWasRefused) {
   EXPECT_EQ(job.read(out, next.size()), next);
 }
 
-TEST(TcpOutLink, TriesAgainWhereTheConnectionBreaksBeforeItIsAdmitted) {
+TEST(TcpOutLink, TriesAgainIfTheConnectionBreaksBeforeItIsAdmitted) {
   HandJob job;
   job.wire->send(1, atomic_packet(0, 5), nullptr);
-  job.accept().close();  // before the hello is read
+  job.accept().close();  // before reading the hello
   {
     RawSocket second = job.accept();
     TcpHello hello;
@@ -285,7 +286,7 @@ TEST(TcpOutLink, TriesAgainWhereTheConnectionBreaksBeforeItIsAdmitted) {
   EXPECT_EQ(job.sink.count(What::kLost), 0u);
 }
 
-TEST(TcpOutLink, SendsNothingBeforeItIsWelcome) {
+TEST(TcpOutLink, SendsNothingBeforeTheWelcome) {
   HandJob job;
   job.wire->send(1, atomic_packet(0, 5), nullptr);
   RawSocket socket = job.accept();
@@ -298,7 +299,7 @@ TEST(TcpOutLink, SendsNothingBeforeItIsWelcome) {
   EXPECT_TRUE(job.pump([&] { return job.sink.count(What::kLost) == 1; }));
 }
 
-TEST(TcpOutLink, APeerThatRefusesOrSaysMoreThanItsGreetingIsLost) {
+TEST(TcpOutLink, APeerThatRefusesOrSendsMoreThanTheHandshakeIsLost) {
   HandJob job(3);
   job.listeners[1].close();
   job.wire->send(1, atomic_packet(0, 5), nullptr);
@@ -321,8 +322,8 @@ TEST(TcpWire, W6_BothConnectionsToALostPeerAreClosed) {
   EXPECT_TRUE(job.ends(out));
 }
 
-// Of the two connections the wire's own has broken; as long as something comes on the other the peer is there.
-TEST(TcpWire, W6_APeerIsLostOnceNothingComesAnyMoreThoughItKeepsItsConnection) {
+// The wire's own connection has broken. The peer is not lost while packets arrive on the other one.
+TEST(TcpWire, W6_APeerThatKeepsItsConnectionIsLostOnceNothingMoreArrives) {
   HandJob job;
   RawSocket in = job.admitted();
   job.wire->send(1, atomic_packet(0, 1), nullptr);

@@ -56,14 +56,15 @@ const WireCase kShm{"", [] { return make_shm(); }};
 
 INSTANTIATE_TEST_SUITE_P(Wires, WireContract,
                          ::testing::Values(shm_case("Shm", {}), shm_case("ShmWithoutCma", {.use_cma = false}),
-                                           // Every burst finds the inbox full, and so does nearly every chunk.
+                                           // Every burst finds the inbox full, and so does
+                                           // nearly every chunk.
                                            shm_case("ShmNarrow", {.use_cma = false, .slots = 2}, 2),
                                            WireCase{"Tcp", make_tcp}),
                          case_name);
 
 // ---- Shared memory
 
-TEST(ShmWire, RefusesPeersThatItCannotReachAndSaysWhatToDo) {
+TEST(ShmWire, RefusesUnreachablePeersAndNamesTheRemedy) {
   const auto wire = make_shm();
   const auto refusal = [&](auto change) {
     ShmAddress other = *ShmAddress::decode(make_shm()->address());
@@ -82,8 +83,8 @@ TEST(ShmWire, RefusesPeersThatItCannotReachAndSaysWhatToDo) {
   EXPECT_EQ(tcp.message(), "peer 1 has no shared-memory wire: set LANYARD_SIM_WIRE to the same value on all ranks");
 }
 
-// The child leaves for a user namespace of its own once everybody's addresses are known.
-TEST(ShmWire, APeerWhoseFilesAreForbiddenIsNotSaidToHaveEnded) {
+// The child enters its own user namespace once all addresses are known.
+TEST(ShmWire, APeerWhoseFilesAreForbiddenIsNotReportedAsEnded) {
   TwoProcesses two([&](Rank& child) {
     if (!child.connect(kShm))
       return false;
@@ -108,7 +109,7 @@ TEST(ShmWire, APeerWhoseFilesAreForbiddenIsNotSaidToHaveEnded) {
 }
 
 // Beyond the limit the system would end the process.
-TEST(ShmWire, RefusesToBeLongerThanFilesMayBe) {
+TEST(ShmWire, RefusesToExceedTheFileSizeLimit) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   for (const rlim_t limit : {rlim_t{0}, rlim_t{1} << 20}) {
@@ -127,7 +128,7 @@ TEST(ShmWire, RefusesImpossibleSizes) {
     EXPECT_EQ(ShmWire::create({.slots = slots}).status().code(), Code::kInvalidArgument) << slots;
 }
 
-// The nonce: the same process and descriptor number, but another segment.
+// The nonce differs: the same process and descriptor number, but another segment.
 TEST(ShmWire, AStrangersSegmentIsNotTakenForThePeers) {
   const auto wire = make_shm();
   const auto other = make_shm();
@@ -153,15 +154,14 @@ TEST(ShmWire, NothingIsLeftOpen) {
     for (uint32_t peer : {1u, 2u, 3u})
       job.wires[0]->send(peer, atomic_packet(0, 0), nullptr);
     job.settle();
-    EXPECT_EQ(open_descriptors(), before + 4);  // in one process peers cost none
+    EXPECT_EQ(open_descriptors(), before + 4);  // peers in one process need no descriptor
   }
   EXPECT_EQ(open_descriptors(), before);
 }
 
 // ---- Shared memory: long writes that both sides copy
 
-// One poll of either is enough for what each of them can do: the receiver has the front, the sender
-// the back.
+// One poll of each does all its work: the receiver copies the front, the sender the back.
 TEST(ShmWire, BothSidesCopyALongWrite) {
   Job job(kShm, 2);
   constexpr uint64_t kBytes = 2 * Wire::kPortionBytes;
@@ -172,7 +172,7 @@ TEST(ShmWire, BothSidesCopyALongWrite) {
   job.wires[0]->send(1, write_packet(0, 1, kBytes), source.data());
   job.poll(1);
   EXPECT_EQ(target.data()[kBytes - 1], Buffer::kGuardByte);
-  std::fill(source.begin(), source.begin() + kBytes / 2, std::byte{0});  // has been read
+  std::fill(source.begin(), source.begin() + kBytes / 2, std::byte{0});  // the receiver has read this half
   job.poll(0);
   EXPECT_EQ(first_difference(target.data(), kBytes, 6), kBytes);
   EXPECT_EQ(job.sinks[1].count(What::kLanded), 0u);
@@ -182,8 +182,8 @@ TEST(ShmWire, BothSidesCopyALongWrite) {
   EXPECT_TRUE(target.guards_hold());
 }
 
-// The sender may sleep for ever.
-TEST(ShmWire, AReceiverCopiesAloneWhereTheSenderDoesNotPoll) {
+// The sender may never poll again.
+TEST(ShmWire, AReceiverCopiesAloneIfTheSenderDoesNotPoll) {
   Job job(kShm, 2);
   constexpr uint64_t kBytes = 200000;
   constexpr uint32_t kCount = 3 * nicsim::InboxHeader::kMaxShared;  // more than can be shared
@@ -202,8 +202,8 @@ TEST(ShmWire, AReceiverCopiesAloneWhereTheSenderDoesNotPoll) {
   }
 }
 
-// Each of its shares: the next sender is asked to copy again.
-TEST(ShmWire, WhatAPeerThatHasGoneSharedIsFreeAgain) {
+// All shares become free: the next sender is invited again.
+TEST(ShmWire, SharesOfAPeerThatHasEndedAreFreeAgain) {
   Job job(kShm, 3);
   constexpr uint64_t kBytes = 2 * Wire::kPortionBytes;
   std::vector<std::byte> source(kBytes);
@@ -228,8 +228,8 @@ TEST(ShmWire, WhatAPeerThatHasGoneSharedIsFreeAgain) {
   EXPECT_EQ(first_difference(target.data(), kBytes, 6), kBytes);
 }
 
-// Whoever destroys a wire may free the memory at once.
-TEST(ShmWire, ADestroyedReceiverIsWrittenToNoMore) {
+// After destroying a wire, its owner may free the memory at once.
+TEST(ShmWire, ADestroyedReceiverIsNotWrittenTo) {
   constexpr uint64_t kBytes = uint64_t{8} << 20;
   const std::vector<std::byte> source(kBytes, std::byte{1});
   for (int round = 0; round < 20; ++round) {
@@ -253,7 +253,7 @@ TEST(ShmWire, ADestroyedReceiverIsWrittenToNoMore) {
   }
 }
 
-// From now on the system refuses this call to this process.
+// From now on the system refuses this call of this process.
 bool refuse(int call) {
   sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(call), 0, 1),
@@ -263,10 +263,10 @@ bool refuse(int call) {
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// Refused from the start, or only when all is connected.
+// Refused from the start, or only once everything is connected.
 class ShmWireRefusal : public ::testing::TestWithParam<std::tuple<int, bool>> {};
 
-TEST_P(ShmWireRefusal, LongWritesArriveAllTheSame) {
+TEST_P(ShmWireRefusal, LongWritesStillArrive) {
   const int call = std::get<0>(GetParam());
   const bool at_once = std::get<1>(GetParam());
   TwoProcesses two([&](Rank& child) {
@@ -284,14 +284,13 @@ INSTANTIATE_TEST_SUITE_P(Calls, ShmWireRefusal,
 
 // ---- TCP
 
-TEST(TcpWire, SaysThatDescriptorsAreShort) {
+TEST(TcpWire, ReportsThatDescriptorsAreShort) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const int next = ::dup(0);
   ::close(next);
   bool opened = false;
-  for (int room = 0; !opened && room < 100;
-       ++room) {  // each descriptor that a wire has may be the first that is missing
+  for (int room = 0; !opened && room < 100; ++room) {  // any of a wire's descriptors may be the first to be missing
     const rlimit small{.rlim_cur = static_cast<rlim_t>(next + room), .rlim_max = before.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
     const Status status = make_tcp_wire({.interface = "127.0.0.1"}).status();
@@ -302,7 +301,7 @@ TEST(TcpWire, SaysThatDescriptorsAreShort) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-TEST(TcpWire, APeerThatRefusesConnectionsIsNamedByItsAddress) {
+TEST(TcpWire, APeerThatRefusesConnectionsIsReportedWithItsAddress) {
   const WireCase tcp{"", make_tcp};
   Job job(tcp, 2);
   job.wires[1].reset();
@@ -313,8 +312,8 @@ TEST(TcpWire, APeerThatRefusesConnectionsIsNamedByItsAddress) {
   EXPECT_NE(why.find("Connection refused; if it runs, set LANYARD_SIM_INTERFACE"), std::string::npos) << why;
 }
 
-// Rank 0 gives rank 1 up, which lives, and hears why its connection ends.
-TEST(TcpWire, WhoeverIsGivenUpIsNotToldOfAnEnd) {
+// Rank 0 gives up rank 1, which lives and learns why its connection ends.
+TEST(TcpWire, AGivenUpPeerDoesNotTakeTheOtherForEnded) {
   Job job(WireCase{"", make_tcp}, 2);
   job.wires[1]->send(0, atomic_packet(1, 0), nullptr);
   ASSERT_TRUE(job.pump([&] { return job.sinks[0].count(What::kAtomic) > 0; }));
@@ -328,7 +327,7 @@ TEST(TcpWire, WhoeverIsGivenUpIsNotToldOfAnEnd) {
   EXPECT_EQ(job.sinks[1].why_lost, "cannot reach this process");
 }
 
-TEST(TcpWire, RefusesWhatIsNoAddressOfThisHost) {
+TEST(TcpWire, RefusesInvalidListenAddresses) {
   for (const char* interface : {"nonsense", "0.0.0.0", "192.0.2.1", "224.0.0.1"}) {
     EXPECT_EQ(make_tcp_wire({.interface = interface}).status().code(), Code::kInvalidArgument) << interface;
   }
