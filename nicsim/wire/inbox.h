@@ -11,7 +11,7 @@
 // without synchronisation, so it may lag. A producer that finds a slot taken tries the next.
 //
 // If a producer dies before it fills its slot, the slot keeps its rank and blocks later frames. The
-// consumer skips the slot once it knows of the death (skip_unfinished()).
+// consumer skips the slot once it knows that the producer has ended (skip_unfinished()).
 //
 // The consumer trusts nothing here, because another process wrote it. It copies data out first and
 // checks sizes before use. A producer that writes nonsense gets its frames dropped, nothing worse.

@@ -128,7 +128,7 @@ TEST_P(NicContract, Doorbell_RacesWithPosting) {
 // ---- The device works alone: from the ring to its effect the host makes no call
 
 TEST_P(NicContract, Alone_AWriteAndItsFlag) {
-  NEEDS(works_alone(), "a device that works while nobody calls it");
+  NEEDS(works_alone(), "a device that works while no thread calls it");
   constexpr size_t kBytes = 2000;
   Memory& data = memory(0, kBytes);
   Memory& number = memory(0, 8);
@@ -159,7 +159,7 @@ TEST_P(NicContract, Alone_AWriteAndItsFlag) {
 // The sender's bell and the receiver's clear-to-send, in either order, fire the write at
 // an even count.
 TEST_P(NicContract, Alone_ClearToSend) {
-  NEEDS(works_alone(), "a device that works while nobody calls it");
+  NEEDS(works_alone(), "a device that works while no thread calls it");
   Memory& one = word(1, 1);
   Memory& data = memory(0, 8);
   Memory& target = memory(1, 8);
@@ -193,7 +193,7 @@ TEST_P(NicContract, Alone_ClearToSend) {
 // A host that only calls free_entries() sees places become free.
 TEST_P(NicContract, Alone_EntriesBecomeFree) {
   start({.deferred_depth = 16});
-  NEEDS(works_alone(), "a device that works while nobody calls it");
+  NEEDS(works_alone(), "a device that works while no thread calls it");
   Memory& one = memory(0, 8);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();
@@ -208,7 +208,7 @@ TEST_P(NicContract, Alone_EntriesBecomeFree) {
 // While a thread attends, the device may leave its work to progress(). After the last leave() it
 // works alone again.
 TEST_P(NicContract, Alone_AgainAfterTheLastLeave) {
-  NEEDS(works_alone(), "a device that works while nobody calls it");
+  NEEDS(works_alone(), "a device that works while no thread calls it");
   Memory& one = word(0, 1);
   Memory& target = memory(1, 8);
   const CounterId trigger = counter();

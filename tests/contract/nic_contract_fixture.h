@@ -314,7 +314,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   void post_prepared(const Posting& posting, size_t rank = 0) { post_prepared({&posting, 1}, rank); }
 
   // ---- Waiting
-  // Drives and waits until pred() holds. After one timeout in a row, later waits are short.
+  // Drives and waits until pred() holds. After a timeout, later waits of the same row are short.
   template <typename Predicate>
   [[nodiscard]] bool eventually(Predicate pred) {
     size_t turn = 0;

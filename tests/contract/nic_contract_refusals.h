@@ -329,7 +329,7 @@ TEST_P(NicContract, Peers_MustBeRight) {
   refused(no_peers, "issue before", [&] { return nic().issue(op.op); });
   refused({Code::kInvalidArgument}, "self outside", set(0, all, 2));
   refused({Code::kInvalidArgument}, "self is another NIC", set(0, all, 1));
-  refused({Code::kInvalidArgument}, "nobody", set(0, {}, 0));
+  refused({Code::kInvalidArgument}, "no peers", set(0, {}, 0));
   refused({Code::kInvalidArgument}, "no own address", set(0, {nic::Address{}, all[1]}, 0));
   nic::Address garbage;
   garbage.bytes.assign(nic::Address::kMaxBytes, std::byte{0xee});

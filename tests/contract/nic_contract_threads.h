@@ -100,7 +100,7 @@ TEST_P(NicContract, Threads_WaitSinceMissesNothing) {
 
 // Threads that wake and sleep again without driving do not stop the device.
 TEST_P(NicContract, Alone_AmongThreadsThatOnlySleep) {
-  NEEDS(works_alone(), "a device that works while nobody calls it");
+  NEEDS(works_alone(), "a device that works while no thread calls it");
   Memory& one = word(0, 1);
   Memory& back = word(1, 1);
   const CounterId arrived = counter(1);

@@ -237,9 +237,9 @@ class Nic {
   virtual Address address() const = 0;
 
   // Sets the job's NICs in rank order. Call once, before any operation. An empty address is unknown
-  // until add_peer(); operations for that peer fail with kNotFound. Connections are made when
-  // needed. kInvalidState on a second call; kInvalidArgument if an address is not of this kind of
-  // NIC or `self` is not this NIC.
+  // until add_peer(); until then operations for that peer are refused with kNotFound. Connections
+  // are made when needed. kInvalidState on a second call; kInvalidArgument if an address is not of
+  // this kind of NIC or `self` is not this NIC.
   virtual Status set_peers(std::span<const Address> peers, uint32_t self) = 0;
   // Sets an address that set_peers() left empty. Even before this call, a peer that knows
   // this NIC may send to it. kInvalidState if the address is known; kInvalidArgument for a
@@ -264,7 +264,9 @@ class Nic {
   // Calls the listener as N11 says, until a call of listen() with a null one returns. One per NIC.
   // The listener must neither block nor call the NIC. kInvalidState if there is one already;
   // kNotFound; kUnsupported if the NIC has no thread of its own (then poll the counter).
-  virtual Status listen(CounterId, Listener) { return {Code::kUnsupported, "the NIC has no thread that could call"}; }
+  virtual Status listen(CounterId, Listener) {
+    return {Code::kUnsupported, "the NIC has no thread to call a listener"};
+  }
   // Valid until the counter is closed. kUnsupported if caps() does not list the kind. kNotFound.
   virtual Result<Doorbell> doorbell(CounterId counter, DoorbellKind kind) = 0;
 
@@ -298,7 +300,7 @@ class Nic {
   virtual uint32_t free_entries() const = 0;
   // Cancels every entry that waits for this counter; it completes nowhere. What has fired goes on.
   // kNotFound; kUnsupported unless caps().cancel.
-  virtual Status cancel(CounterId) { return {Code::kUnsupported, "the NIC cannot take deferred work back"}; }
+  virtual Status cancel(CounterId) { return {Code::kUnsupported, "the NIC cannot cancel deferred work"}; }
   // Cancels every waiting entry of this NIC; they complete nowhere. Operations in flight finish.
   // kUnsupported unless caps().flush.
   virtual Status flush() = 0;
@@ -327,9 +329,9 @@ class Nic {
   virtual std::string why_lost(uint32_t) const { return kHasEnded; }
   // Failures since the start: one load, for hot paths. N13 says when a failure counts.
   virtual uint64_t failures() const = 0;
-  // Only for caps().failures_lag. Poll until true. True means that all these operations have ended
-  // and failures() counts those that failed. Pass only starts already seen to complete: later ones
-  // may depend on the caller. May block for the length of one progress().
+  // Needed only if caps().failures_lag. Poll until true: then all these operations have ended and
+  // failures() counts those that failed. Pass only starts already seen to complete, since later
+  // ones may depend on the caller. May block for the length of one progress().
   virtual bool confirms(std::span<const ContextStarts>) { return true; }
 };
 
