@@ -84,7 +84,7 @@ inline std::string mpi_library() {
   int length = 0;
   check(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
   std::string line, word;
-  std::istringstream lines(std::string(text, static_cast<size_t>(length)));
+  std::istringstream lines{std::string(text)};  // Open MPI counts the NUL in the length
   std::getline(lines, line);
   std::istringstream words(std::exchange(line, ""));
   while (words >> word)
