@@ -24,6 +24,8 @@ struct Library {
   int (*get_unique_id)(UniqueId*) = nullptr;
   int (*init_rank)(Communicator*, int, UniqueId, int) = nullptr;
   int (*destroy)(Communicator) = nullptr;
+  int (*begin_group)() = nullptr;
+  int (*end_group)() = nullptr;
   int (*send)(const void*, size_t, int, int, Communicator, void*) = nullptr;
   int (*receive)(void*, size_t, int, int, Communicator, void*) = nullptr;
   const char* (*error_text)(int) = nullptr;
@@ -44,6 +46,8 @@ struct Library {
     find(get_unique_id, "ncclGetUniqueId");
     find(init_rank, "ncclCommInitRank");
     find(destroy, "ncclCommDestroy");
+    find(begin_group, "ncclGroupStart");
+    find(end_group, "ncclGroupEnd");
     find(send, "ncclSend");
     find(receive, "ncclRecv");
     find(error_text, "ncclGetErrorString");
@@ -64,6 +68,8 @@ class LoadedNccl final : public Nccl {
     expect(library_.get_version(&number), "ncclGetVersion");
     return fmt::format("{} {}.{}.{}", name_, number / 10000, number / 100 % 100, number % 100);
   }
+  void begin_group() override { expect(library_.begin_group(), "ncclGroupStart"); }
+  void end_group() override { expect(library_.end_group(), "ncclGroupEnd"); }
   void send(const std::byte* from, size_t bytes, int peer) override {
     expect(library_.send(from, bytes, kUint8, peer, communicator_, stream_), "ncclSend");
   }

@@ -22,6 +22,9 @@ class Nccl {
 
   // "NCCL 2.28.3"
   virtual std::string version() const = 0;
+  // What is enqueued between the two goes at once.
+  virtual void begin_group() = 0;
+  virtual void end_group() = 0;
   // Enqueue on the stream.
   virtual void send(const std::byte* from, size_t bytes, int peer) = 0;
   virtual void receive(std::byte* to, size_t bytes, int peer) = 0;
