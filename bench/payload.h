@@ -42,6 +42,8 @@ class Payload {
   };
 
   void fill(std::span<std::byte> bytes) const { write(bytes, 0); }
+  // The byte with that index, as fill() writes it.
+  std::byte at(uint64_t index) const { return static_cast<std::byte>(word_at(index / 8) >> (index % 8 * 8)); }
   void poison(std::span<std::byte> bytes) const { write(bytes, ~uint64_t{0}); }
   // The first byte that is not as fill() writes it.
   std::optional<Mismatch> verify(std::span<const std::byte> bytes) const {

@@ -1,0 +1,226 @@
+// Communication patterns between groups of ranks by several back ends side by side, after CommBench (Hidayetoglu et
+// al., ICS '24). See ../README.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "bench/patterns/description.h"
+#include "bench/patterns/options.h"
+#include "bench/patterns/run.h"
+#include "bench/program.h"
+#include "bench/report.h"
+#include "bench/streams.h"
+
+namespace lanyard::bench::patterns {
+namespace {
+
+struct Options {
+  PatternOptions pattern;
+  std::vector<std::string> back_ends;
+  std::string sequence;
+  std::string describe;
+  bool concurrent = false;
+  int iterations = 20;
+  int warmup = 5;
+  std::string memory = "host";
+  std::string format = "text";
+};
+
+void declare(CLI::App& app, Options& o) {
+  add_pattern_options(app, o.pattern);
+  app.add_option("--nodes", o.pattern.nodes, "n (default: 2)")->check(CLI::Range(1, Pattern::kMostRanks));
+  app.add_option("--group", o.pattern.group, "g, ranks of a node (default: the job's ranks over n)")
+      ->check(CLI::Range(1, Pattern::kMostRanks));
+  app.add_option("--bytes", o.pattern.bytes, "of a message (default: 65536), or of a file's count (4); a comma list")
+      ->delimiter(',')
+      ->check(CLI::Range(uint64_t{1}, Pattern::kMostBytes));
+  app.add_option("--sequence", o.sequence,
+                 "the patterns of the list one after another: async, each rank goes on when its own messages are done; "
+                 "barrier, all ranks together. Without it each pattern is measured by itself, its steps async")
+      ->check(CLI::IsMember({"async", "barrier"}));
+  app.add_flag("--concurrent", o.concurrent, "the patterns of the list at once")->excludes("--sequence");
+  app.add_option("--backend", o.back_ends,
+                 "mpi, persistent, alltoallv, send, rsend, exchange, nccl; a comma list, whose first is the baseline "
+                 "(default: all that the memory allows)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"mpi", "persistent", "alltoallv", "send", "rsend", "exchange", "nccl"}));
+  app.add_option("--iterations", o.iterations, "timed (default: 20)")->check(CLI::Range(1, 10'000'000));
+  app.add_option("--warmup", o.warmup, "iterations before them (default: 5)")->check(CLI::Range(0, 10'000'000));
+  app.add_option("--describe", o.describe, "text, csv, svg: prints one pattern's messages, and runs nothing")
+      ->check(CLI::IsMember({"text", "csv", "svg"}));
+  add_memory(app, o.memory);
+  add_format(app, o.format);
+}
+
+// What rank 0 reads, on all ranks. Collective.
+Result<std::string> read_on_first(const std::string& path, const MpiProcess& process) {
+  Result<std::string> text = process.is_first() ? read_text(path) : std::string();
+  if (text.ok() && text.value().size() > Pattern::kMostBytes)
+    text = Status(Code::kInvalidArgument, path + ": larger than 2 GiB");
+  if (!process.all(text.ok()))
+    return text.ok() ? Status(Code::kNotFound, path + ": cannot be read") : text.status();
+  const double size = process.from_first(static_cast<double>(text.value().size()));
+  text.value().resize(static_cast<size_t>(size));
+  check(MPI_Bcast(text.value().data(), static_cast<int>(size), MPI_CHAR, 0, MPI_COMM_WORLD), "MPI_Bcast");
+  return text;
+}
+
+int describe(const Options& o, const std::vector<PatternCase>& cases, const MpiProcess& process) {
+  const Plan& plan = cases.front().plan;
+  if (cases.size() > 1)
+    return usage_error(process, "patterns", fmt::format("--describe: one pattern, not {}", cases.size()));
+  if (process.is_first())
+    fmt::print("{}", o.describe == "csv"   ? messages_csv(plan)
+                     : o.describe == "svg" ? matrix_svg(plan, o.pattern.group)
+                                           : matrix_text(plan));
+  return 0;
+}
+
+class Patterns {
+ public:
+  Patterns(const Options& options, const MpiProcess& process)
+      : o_(options), process_(process), streams_(options.memory == "device", "patterns", process), report_("patterns") {
+    report_.fact("mpi", mpi_library());
+    report_.fact("ranks", process.ranks());
+    report_.fact("nodes", options.pattern.nodes);
+    report_.fact("group", options.pattern.group);
+    report_.fact("sequence", options.sequence.empty() ? "async" : options.sequence);
+    report_.fact("iterations", options.iterations);
+    streams_.describe(report_);
+  }
+
+  void run(const PatternCase& one) {
+    double baseline = 0;
+    for (const BackEnd& back_end : chosen())
+      measure(one, back_end, baseline);
+  }
+
+  Report& finish() {
+    add_nic(report_, nic_);
+    report_.remark("us of the slowest rank; GB/s of the median; checked: the first and the last iteration");
+    return report_;
+  }
+
+ private:
+  std::vector<BackEnd> chosen() const {
+    std::vector<BackEnd> found;
+    for (const BackEnd& b : kBackEnds)
+      if (o_.back_ends.empty() && (streams_.has_device() || b.means != BackEnd::Means::kNccl))
+        found.push_back(b);
+    for (const std::string& name : o_.back_ends)
+      found.push_back(
+          *std::find_if(std::begin(kBackEnds), std::end(kBackEnds), [&](const BackEnd& b) { return name == b.name; }));
+    return found;
+  }
+
+  void measure(const PatternCase& one, const BackEnd& back_end, double& baseline) {
+    Run run(back_end, one.plan, o_.sequence == "barrier", streams_, process_);
+    if (!process_.all(run.refusal().empty())) {
+      if (!run.refusal().empty())
+        fmt::print(stderr, "patterns: back end {} skipped on rank {}: {}\n", back_end.name, process_.rank(),
+                   run.refusal());
+      return;
+    }
+    run.fill(0);
+    for (int i = 0; i < o_.warmup; ++i)
+      run.once();
+    bool is_right = true;
+    std::vector<double> us;
+    Progress progress(fmt::format("patterns: {} by {}", one.name, back_end.name), o_.iterations, process_.is_first());
+    for (int i = 0; i < o_.iterations; ++i) {
+      const bool is_checked = i == 0 || i + 1 == o_.iterations;
+      if (is_checked)
+        run.fill(static_cast<uint64_t>(i));
+      us.push_back(run.once() * 1e6);
+      const auto mistake = is_checked ? run.verify(static_cast<uint64_t>(i)) : std::nullopt;
+      if (mistake && is_right)
+        fmt::print(stderr, "patterns: {} by {}, iteration {}, rank {}: {}\n", one.name, back_end.name, i,
+                   process_.rank(), *mistake);
+      is_right = is_right && !mistake;
+      progress.at(i + 1);
+    }
+    check(MPI_Allreduce(MPI_IN_PLACE, us.data(), o_.iterations, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+    is_right = process_.all(is_right);
+    if (const Json info = run.info(); !info.is_null())
+      nic_ = info;
+    if (!run.library().empty())
+      report_.fact("nccl", run.library());
+    add_row(one, back_end, us, is_right, baseline);
+  }
+
+  void add_row(const PatternCase& one, const BackEnd& back_end, std::vector<double> us, bool is_right,
+               double& baseline) {
+    const Estimate all = estimate(us);
+    std::sort(us.begin(), us.end());
+    const size_t half = us.size() / 2;
+    const double median = us.size() % 2 == 1 ? us[half] : (us[half - 1] + us[half]) / 2;
+    baseline = baseline > 0 ? baseline : median;
+    report_.add({{"pattern", one.name},
+                 {"direction", one.direction},
+                 {"k", one.subgroup > 0 ? Json(one.subgroup) : Json()},
+                 {"message_bytes", one.bytes},
+                 {"steps", one.plan.steps().size()},
+                 {"messages", one.plan.messages()},
+                 {"data_bytes", one.data_bytes},
+                 {"backend", back_end.name},
+                 {"us_min", all.min},
+                 {"us_median", median},
+                 {"us_mean", all.mean},
+                 {"us_max", us.back()},
+                 {"GBps", static_cast<double>(one.data_bytes) / median * 1e-3},
+                 {"ratio", median / baseline},
+                 {"verified", is_right}});
+  }
+
+  const Options& o_;
+  const MpiProcess& process_;
+  const Streams streams_;
+  Report report_;
+  Json nic_;
+};
+
+int run(int argc, char** argv, const MpiProcess& process) {
+  Options options;
+  options.pattern.group = 0;
+  CLI::App app{"Communication patterns between groups of ranks, by several back ends, checked byte by byte."};
+  declare(app, options);
+  if (const auto status = parse(app, argc, argv, process))
+    return *status;
+  PatternOptions& pattern = options.pattern;
+  if (pattern.group == 0)
+    pattern.group = std::max(process.ranks() / pattern.nodes, 1);
+  if (!options.sequence.empty())
+    pattern.order = PatternOptions::Order::kSequence;
+  if (options.concurrent)
+    pattern.order = PatternOptions::Order::kConcurrent;
+  const auto cases = make_cases(pattern, [&](const std::string& path) { return read_on_first(path, process); });
+  if (!cases.ok())
+    return usage_error(process, "patterns", cases.status().message());
+  if (!options.describe.empty())
+    return describe(options, cases.value(), process);
+  for (const PatternCase& one : cases.value())
+    if (one.plan.ranks() > process.ranks())
+      return usage_error(
+          process, "patterns",
+          fmt::format("{}: the pattern has {} ranks, and the job {}", one.name, one.plan.ranks(), process.ranks()));
+  Patterns patterns(options, process);
+  for (const PatternCase& one : cases.value())
+    patterns.run(one);
+  Report& report = patterns.finish();
+  if (process.is_first())
+    report.print(options.format);
+  if (process.is_first() && report.rows().empty())
+    fmt::print(stderr, "patterns: no back end could run\n");
+  return report.verified() && !report.rows().empty() ? 0 : kExitMismatch;
+}
+
+}  // namespace
+}  // namespace lanyard::bench::patterns
+
+int main(int argc, char** argv) {
+  lanyard::bench::MpiProcess process(&argc, &argv);
+  return lanyard::bench::patterns::run(argc, argv, process);
+}
