@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <span>
+#include <sstream>
 #include <utility>
 
 namespace lanyard::bench::patterns {
@@ -124,10 +124,12 @@ Result<std::vector<PatternCase>> make_cases(const PatternOptions& o, const Read&
 
 Result<std::string> read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad())
+  std::ostringstream text;
+  if (file.peek() != std::ifstream::traits_type::eof())  // to insert nothing would count as a failure
+    text << file.rdbuf();
+  if (!file.is_open() || file.bad() || !text)
     return Status(Code::kNotFound, path + ": cannot be read");
-  return text;
+  return std::move(text).str();
 }
 
 }  // namespace lanyard::bench::patterns

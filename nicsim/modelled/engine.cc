@@ -65,7 +65,7 @@ class Engine {
  private:
   Status set_up() {
     const uint32_t share = costs_.deferred_depth / job_.placement.ranks_per_nic();
-    uint32_t counters = 0, words = 0, entries = 0;
+    uint32_t counters = 0, words = 0, entries = 0, nics = 0;
     for (uint32_t rank = 0; rank < job_.ranks(); ++rank) {
       const Program& program = job_.program(rank);
       if (program.entries.size() > share)
@@ -78,6 +78,7 @@ class Engine {
       process.entries = std::exchange(entries, entries + static_cast<uint32_t>(program.entries.size()));
       process.begins = rank * ahead_;
       process.nic = job_.placement.nic(rank);
+      nics = std::max(nics, process.nic + 1);
       for (uint32_t request = 0; request < program.landings.size(); ++request)
         hops_.push_back(job_.placement.hop(rank, job_.link(rank, request).rank));
       process.free = share;
@@ -86,7 +87,7 @@ class Engine {
     words_.resize(words);
     fired_.resize(entries);
     begins_.resize(size_t{job_.ranks()} * ahead_);
-    nics_.resize(job_.placement.nic(job_.ranks() - 1) + 1);
+    nics_.resize(nics);
     timing_.ends.resize(options_.steps);
     through_.resize(options_.steps);
     return {};

@@ -69,17 +69,19 @@ struct Link {
   uint32_t request = 0;
 };
 
-// Ranks fill one node after another. The ranks of a node are dealt to its
-// NICs in contiguous blocks.
+// Ranks fill one node after another. The ranks of a node are dealt to its NICs in contiguous
+// blocks, or one by one in turn.
 struct Placement {
   uint32_t ranks_per_node = 1;
   uint32_t nics_per_node = 1;
   uint32_t nodes_per_group = 1;
+  bool round_robin = false;
 
   uint32_t node(uint32_t rank) const { return rank / ranks_per_node; }
   uint32_t nic(uint32_t rank) const {
     const uint32_t of_node = std::min(nics_per_node, ranks_per_node);
-    return node(rank) * of_node + rank % ranks_per_node * of_node / ranks_per_node;
+    const uint32_t place = rank % ranks_per_node;
+    return node(rank) * of_node + (round_robin ? place % of_node : place * of_node / ranks_per_node);
   }
   uint32_t ranks_per_nic() const { return (ranks_per_node + nics_per_node - 1) / nics_per_node; }
   Hop hop(uint32_t from, uint32_t to) const {

@@ -11,10 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "bench/patterns/options.h"
 #include "nicsim/modelled/engine.h"
 #include "nicsim/modelled/machine.h"
 #include "nicsim/modelled/workload.h"
 #include "tools/lanyard/command.h"
+#include "tools/lanyard/pattern_model.h"
 
 namespace lanyard::tools {
 
@@ -41,6 +43,8 @@ struct Options {
   bool csv = false;
   bool print_machine = false;
   uint32_t steps = 40;
+  bench::patterns::PatternOptions patterns;
+  std::string binding = "packed";
 };
 
 constexpr uint32_t kMostRanks = 1 << 20;
@@ -49,8 +53,8 @@ void declare(CLI::App& app, Options& o) {
   const auto list = [](CLI::Option* option, const char* type) { option->delimiter(',')->type_name(type); };
   app.add_option("--machine", o.machine, "the machine: frontier, tuolumne, or a file as --print-machine prints it")
       ->type_name("NAME|FILE");
-  app.add_option("--workload", o.workload, "pingpong, halo2d, halo3d, allreduce, cg")->type_name("NAME");
-  list(app.add_option("--ranks", o.ranks, "number of ranks (default: 64; pingpong: 2)")
+  app.add_option("--workload", o.workload, "pingpong, halo2d, halo3d, allreduce, cg, pattern")->type_name("NAME");
+  list(app.add_option("--ranks", o.ranks, "number of ranks (default: 2 of pingpong, two nodes of pattern, else 64)")
            ->check(CLI::Range(1u, kMostRanks).description("")),
        "N,...");
   list(app.add_option("--ranks-per-node", o.ranks_per_node, "ranks on each node (default: as many as fit; pingpong: 1)")
@@ -59,7 +63,7 @@ void declare(CLI::App& app, Options& o) {
   list(app.add_option("--cells", o.cells, "halos and cg: cells along each side, or along x, y and z (default: 16384)"),
        "N|NxM|NxMxK,...");
   app.add_flag("--weak", o.weak, "--cells is the size of one rank's part, not of the whole grid");
-  list(app.add_option("--bytes", o.bytes, "pingpong and allreduce: bytes of a message (default: 8)")
+  list(app.add_option("--bytes", o.bytes, "pingpong, allreduce and pattern: bytes of a message (default: 8)")
            ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30).description("")),
        "N,...");
   list(app.add_option("--strategy", o.strategies, "target-counter (default), sender-flag"), "NAME,...");
@@ -69,6 +73,9 @@ void declare(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"coarse", "fine"}).description(""));
   app.add_flag("--exchange", o.exchange, "make the requests of one start an exchange");
   app.add_flag("--merge-kernels", o.merged, "halos and cg: pack all edges in one kernel, unpack them in one");
+  add_pattern_options(app, o.patterns);
+  app.add_option("--binding", o.binding, "pattern: how ranks share their node's NICs: packed (default), round-robin")
+      ->check(CLI::IsMember({"packed", "round-robin"}).description(""));
   app.add_option("--steps", o.steps, "steps to run; the reported time is of the second half (default: 40)")
       ->check(CLI::Range(2u, 1'000'000u).description(""))
       ->type_name("N");
@@ -181,6 +188,56 @@ void print_row(const Options& o, const Workload& w, const modelled::Job& job, co
              by_cells ? "-" : std::to_string(w.bytes), core::strategy_name(w.strategy), entries, us, host, bound);
 }
 
+// The patterns of the options on so many ranks.
+int model_patterns(const Options& o, const Machine& machine, uint32_t ranks, uint32_t per_node, bool is_first) {
+  const Result<core::Strategy> strategy = parse_strategy(o.strategies.front());
+  if (!strategy.ok())
+    return usage_error(strategy.status().message());
+  if (per_node > machine["node.ranks"] || ranks % per_node != 0)
+    return usage_error(fmt::format("{} ranks, {} a node: a node of {} has room for {}, and all nodes are alike", ranks,
+                                   per_node, machine.name(), machine["node.ranks"]));
+  bench::patterns::PatternOptions patterns = o.patterns;
+  patterns.bytes = o.bytes;
+  patterns.nodes = static_cast<int>(ranks / per_node);
+  patterns.group = static_cast<int>(per_node);
+  const auto cases = make_cases(patterns, bench::patterns::read_text);
+  if (!cases.ok())
+    return usage_error(cases.status().message());
+  PatternModel model{machine.placement(per_node), strategy.value(), o.send == "ready", o.exchange};
+  model.placement.round_robin = o.binding == "round-robin";
+  if (is_first && o.csv)
+    fmt::print(
+        "modelled,machine,pattern,direction,ranks,ranks_per_node,subgroup,bytes,binding,strategy,send,exchange,"
+        "data_bytes,us,GBps,law_GBps\n");
+  else if (is_first)
+    fmt::print(
+        "modelled, not measured: patterns on {}, {}, {} sends, {} cards a node, {}{}\n{:20} {:>9} {:>7} {:>7} "
+        "{:>8} {:>11} {:>14} {:>12} {:>10} {:>10}\n",
+        o.machine, o.strategies.front(), o.send, machine["node.nics"], o.binding, o.exchange ? ", exchanges" : "",
+        "pattern", "direction", "ranks", "a node", "subgroup", "bytes", "bytes of all", "us", "GB/s", "law, GB/s");
+  for (const bench::patterns::PatternCase& one : cases.value()) {
+    if (static_cast<uint32_t>(one.plan.ranks()) > ranks)
+      return usage_error(fmt::format("{}: the pattern has {} ranks, not {}", one.name, one.plan.ranks(), ranks));
+    const Result<modelled::Job> job = make_pattern_job(one.plan, ranks, machine, model);
+    if (!job.ok())
+      return usage_error(job.status().message());
+    const Result<modelled::Timing> timing = modelled::run(job.value(), {.steps = o.steps});
+    if (!timing.ok())
+      return usage_error(timing.status().message());
+    const auto us = [](modelled::Picoseconds time) { return static_cast<double>(time) * 1e-6; };
+    // Of all steps: a card may be busy in one for the next, and the later half alone would be too fast.
+    const double step = us(timing.value().ends.back()) / o.steps, bytes = static_cast<double>(one.data_bytes);
+    const double least = us(least_time(one.plan, machine, model.placement));
+    fmt::print(fmt::runtime(o.csv ? "modelled,{},{},{},{},{},{},{},{},{},{},{},{},{:.4f},{:.6f},{:.6f}\n"
+                                  : "{1:20} {2:>9} {3:>7} {4:>7} {5:>8} {6:>11} {11:>14} {12:>12.2f} {13:>10.3f} "
+                                    "{14:>10.3f}\n"),
+               o.machine, one.name, one.direction, ranks, per_node, one.subgroup, one.bytes, o.binding,
+               o.strategies.front(), o.send, o.exchange ? 1 : 0, one.data_bytes, step, bytes / step * 1e-3,
+               bytes / least * 1e-3);
+  }
+  return 0;
+}
+
 int model(const Options& o) {
   const Result<Machine> machine = Machine::open(o.machine);
   if (!machine.ok())
@@ -191,6 +248,16 @@ int model(const Options& o) {
   }
   if (o.workload.empty())
     return usage_error("--workload is required (see --help)");
+  if (o.workload == "pattern") {
+    const auto node = static_cast<uint32_t>(machine.value()["node.ranks"]);
+    bool is_first = true;
+    int status = 0;
+    for (const uint32_t per_node : !o.ranks_per_node.empty() ? o.ranks_per_node : std::vector<uint32_t>{node})
+      for (const uint32_t ranks : !o.ranks.empty() ? o.ranks : std::vector<uint32_t>{2 * per_node})
+        if (status == 0)
+          status = model_patterns(o, machine.value(), ranks, per_node, std::exchange(is_first, false));
+    return status;
+  }
   const Result<std::vector<Workload>> all = workloads(o, machine.value());
   if (!all.ok())
     return usage_error(all.status().message());
