@@ -9,8 +9,7 @@ namespace lanyard::bench::patterns {
 namespace {
 
 // By source and destination.
-std::vector<uint64_t> matrix(const Plan& plan) {
-  const auto ranks = static_cast<size_t>(plan.ranks());
+std::vector<uint64_t> matrix(const Plan& plan, size_t ranks) {
   std::vector<uint64_t> cells(ranks * ranks);
   for (const Pattern& step : plan.steps())
     for (const Message& m : step.messages())
@@ -21,8 +20,8 @@ std::vector<uint64_t> matrix(const Plan& plan) {
 }  // namespace
 
 std::string matrix_text(const Plan& plan) {
-  const std::vector<uint64_t> cells = matrix(plan);
   const auto ranks = static_cast<size_t>(plan.ranks());
+  const std::vector<uint64_t> cells = matrix(plan, ranks);
   std::string text = fmt::format("# {} ranks, {} messages in {} steps, {} bytes\n{:>7}", ranks, plan.messages(),
                                  plan.steps().size(), plan.bytes(), "from\\to");
   for (size_t to = 0; to < ranks; ++to)
@@ -42,14 +41,15 @@ std::string messages_csv(const Plan& plan) {
 
 std::string matrix_svg(const Plan& plan, int group) {
   constexpr int kMargin = 40;
-  const std::vector<uint64_t> cells = matrix(plan);
-  const int ranks = plan.ranks(), cell = std::max(1, 480 / ranks), side = ranks * cell;
+  const int ranks = (plan.ranks() + group - 1) / group * group;
+  const std::vector<uint64_t> cells = matrix(plan, static_cast<size_t>(ranks));
+  const int cell = std::max(1, 480 / ranks), side = ranks * cell;
   const uint64_t most = *std::max_element(cells.begin(), cells.end());
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{0}\" font-family=\"sans-serif\" "
       "font-size=\"12\">\n<title>{1} ranks, {2} messages, {3} bytes</title>\n<rect width=\"{0}\" height=\"{0}\" "
       "fill=\"white\"/>\n<text x=\"{4}\" y=\"14\">to rank; darker: more bytes, black: {5}</text>\n"
-      "<text transform=\"translate(14 {4}) rotate(90)\">from rank</text>\n",
+      "<text transform=\"translate(4 {4}) rotate(90)\">from rank</text>\n",
       side + kMargin + 8, ranks, plan.messages(), plan.bytes(), kMargin, most);
   for (size_t i = 0; i < cells.size(); ++i) {
     if (cells[i] == 0)

@@ -12,7 +12,8 @@ namespace lanyard::bench::patterns {
 std::string matrix_text(const Plan& plan);
 // step,source,destination,offset,bytes: a line a message.
 std::string messages_csv(const Plan& plan);
-// The matrix as an SVG: the darker, the more bytes. Lines stand between nodes of `group` ranks.
+// The matrix as an SVG: the darker, the more bytes. Lines stand between nodes of `group` ranks, and
+// the last node is whole.
 std::string matrix_svg(const Plan& plan, int group);
 
 }  // namespace lanyard::bench::patterns

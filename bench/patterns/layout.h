@@ -1,8 +1,9 @@
-// Layout: where a plan's data lies in one rank's memory, what it must be, and what the rank sends and receives from and
-// to there. No MPI.
+// Layout: where a plan's data lies in one rank's memory, what it must be, and what the rank sends
+// and receives from and to there. No MPI.
 //
-// Each message that a rank receives has a place of its own, so no message overwrites what another step reads, however
-// far ahead a peer is. What a rank sends of its own has one place for each range of addresses.
+// Each message that a rank receives has a place of its own, so no message overwrites what another
+// step reads, however far ahead a peer is. What a rank sends of its own has one place for each
+// range of addresses.
 #ifndef LANYARD_BENCH_PATTERNS_LAYOUT_H_
 #define LANYARD_BENCH_PATTERNS_LAYOUT_H_
 
@@ -46,12 +47,13 @@ class Layout {
 
   // Before the plan is carried out: the rank's own data, and the complement of what must come.
   void fill(std::span<std::byte> memory, uint64_t iteration) const;
-  // After it has been carried out once: the first byte that is wrong, in words; nothing if all are right.
+  // After it has been carried out once: the first byte that is wrong, in words; nothing if all are
+  // right.
   std::optional<std::string> verify(std::span<const std::byte> memory, uint64_t iteration) const;
 
  private:
-  // Data at one place of the memory. A byte of it is the exclusive or, over some ranks, of the hash of rank, address
-  // and iteration.
+  // Data at one place of the memory. A byte of it is the exclusive or, over some ranks, of the hash
+  // of rank, address and iteration.
   struct Place {
     size_t at = 0;
     uint64_t offset = 0;  // its address

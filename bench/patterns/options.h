@@ -39,8 +39,8 @@ struct PatternCase {
   Plan plan;
 };
 
-// Every combination of the lists, as far as it makes a difference. `read` gives a file's text, or why it cannot.
-// kInvalidArgument, and what `read` says.
+// Every combination of the lists, as far as it makes a difference. `read` gives a file's text, or
+// why it cannot. kInvalidArgument, and what `read` says.
 Result<std::vector<PatternCase>> make_cases(const PatternOptions& options,
                                             const std::function<Result<std::string>(const std::string&)>& read);
 

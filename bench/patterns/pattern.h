@@ -1,10 +1,11 @@
-// Pattern: messages that go at once. Plan: patterns one after another. Immutable values without MPI, after CommBench
-// (Hidayetoglu et al., ICS '24, sections 4.1 to 4.4).
+// Pattern: messages that go at once. Plan: patterns one after another. Immutable values without
+// MPI, after CommBench (Hidayetoglu et al., ICS '24, sections 4.1 to 4.4).
 //
 // Node r holds the ranks r g .. r g + g - 1. A rank's place is its number inside its node.
-// The data of a plan has addresses, the same ones on every rank. A message carries the bytes [offset, offset + bytes)
-// of its source to the same addresses of its destination. A rank sends what an earlier step brought it there; where no
-// message of an earlier step brought all of it, the rank sends data of its own.
+// The data of a plan has addresses, the same ones on every rank. A message carries the bytes at
+// offset .. offset + bytes - 1 of its source to the same addresses of its destination. A rank sends
+// what an earlier step brought it there; where no message of an earlier step brought all of it, the
+// rank sends data of its own.
 #ifndef LANYARD_BENCH_PATTERNS_PATTERN_H_
 #define LANYARD_BENCH_PATTERNS_PATTERN_H_
 
@@ -23,7 +24,8 @@ struct Message {
   int destination = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  // The destination combines it with its own data, by exclusive or, once all messages of the step have come.
+  // The destination combines it with its own data, by exclusive or, once all messages of the step
+  // have come.
   bool combines = false;
 
   friend bool operator==(const Message&, const Message&) = default;
@@ -42,7 +44,8 @@ class Pattern {
   const std::vector<Message>& messages() const { return messages_; }
   // Every message the other way.
   Pattern reversed() const;
-  // These messages and the other's. Data at the same address, but for the shift of the other's, is the same data.
+  // These messages and the other's. Data at the same address, but for the shift of the other's, is
+  // the same data.
   Pattern with(const Pattern& other, uint64_t shift = 0) const;
 
  private:
@@ -67,13 +70,15 @@ struct Shape {
   uint64_t bytes = 1;   // of a message
   bool divide = false;  // these bytes are divided: rail by n - 1, fan by g, dense by k (n - 1)
 };
-// Every message has data of its own. A rank sends to its own place first, then to the places behind it in turn, so that
-// no place is everyone's first destination. kInvalidArgument: there is no such pattern, and why.
+// Every message has data of its own. A rank sends to its own place first, then to the places behind
+// it in turn, so that no place is everyone's first destination. kInvalidArgument: there is no such
+// pattern, and why.
 Result<Pattern> make_pattern(const Shape& shape);
 
-// A file's messages, each with data of its own. Three numbers in the first line: a line each of source, destination and
-// count. One number N: N lines of N counts follow, by source and destination. Else the first line is the first of as
-// many lines of counts. `unit`: bytes of a count. kInvalidArgument: "NAME:LINE: REASON".
+// A file's messages, each with data of its own. Three numbers in the first line: a line each of
+// source, destination and count. One number N: N lines of N counts follow, by source and
+// destination. Else the first line is the first of as many lines of counts. `unit`: bytes of a
+// count. kInvalidArgument: "NAME:LINE: REASON".
 Result<Pattern> parse_pattern(std::string_view text, const std::string& name, uint64_t unit);
 
 class Plan {
@@ -101,15 +106,17 @@ class Plan {
   bool combines_ = false;
 };
 
-// Each message between nodes in three steps (section 4.2, figure 4). Split: its source gives every other place of its
-// node a part. Translate: each place sends its part to its like in the other node. Assemble: these give them to the
-// destination. Parts differ by one byte at most, the first are the longer ones, empty ones are not sent. A message
-// inside a node goes whole, with the translation.
+// Each message between nodes in three steps (section 4.2, figure 4). Split: its source gives every
+// other place of its node a part. Translate: each place sends its part to its like in the other
+// node. Assemble: these give them to the destination. Parts differ by one byte at most, the first
+// are the longer ones, empty ones are not sent. A message inside a node goes whole, with the
+// translation.
 Plan striped(const Pattern& pattern, int group);
 
-// `bytes` are a rank's contribution, rank 0 is the root. The leaders of nodes, their places 0, talk to each other and
-// to the ranks of their nodes; all-to-all is one step. Broadcast and reduce: data at address 0. Scatter and gather:
-// that of rank r at r * bytes. All-to-all: that from r to s at (r * ranks + s) * bytes.
+// `bytes` are a rank's contribution, rank 0 is the root. The leaders of nodes, their places 0, talk
+// to each other and to the ranks of their nodes; all-to-all is one step. Broadcast and reduce: data
+// at address 0. Scatter and gather: block r, of so many bytes, is that of rank r. All-to-all: block
+// r * ranks + s goes from r to s.
 enum class Collective : uint8_t { kBroadcast, kScatter, kGather, kReduce, kAllToAll };
 // kInvalidArgument: sizes that cannot be.
 Result<Plan> make_collective(Collective collective, int nodes, int group, uint64_t bytes);

@@ -72,7 +72,8 @@ class Parser {
     return {};
   }
 
-  // Nothing of the matrix's size is allocated, so that a file cannot ask for memory that it does not fill.
+  // Nothing of the matrix's size is allocated, so that a file cannot ask for memory that it does
+  // not fill.
   Status matrix(std::vector<uint64_t>& numbers) {
     const bool has_size = numbers.size() == 1;
     const uint64_t size = has_size ? numbers[0] : numbers.size();

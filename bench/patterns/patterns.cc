@@ -1,5 +1,5 @@
-// Communication patterns between groups of ranks by several back ends side by side, after CommBench (Hidayetoglu et
-// al., ICS '24). See ../README.md.
+// Communication patterns between groups of ranks by several back ends side by side, after CommBench
+// (Hidayetoglu et al., ICS '24). See ../README.md.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -92,8 +92,8 @@ std::optional<std::string> Run::verify(uint64_t iteration) const {
 }
 
 double Run::once() {
-  // A ready send may go as soon as its sender gets there, so all receives are started before any rank sends. The
-  // queue's own wait would wait for these receives; the stream passes them.
+  // A ready send may go as soon as its sender gets there, so all receives are started before any
+  // rank sends. The queue's own wait would wait for these receives; the stream passes them.
   for (size_t i = 0; back_end_.is_ready && i < requests_.size(); ++i)
     if (const auto receives = static_cast<int>(layout_.steps()[i].receives.size()); receives > 0)
       queue_->start_all(receives, requests_[i].data());

@@ -1,5 +1,5 @@
-// Run: one rank's part of a plan, carried out again and again by one back end. What differs between back ends is a row
-// of a table.
+// Run: one rank's part of a plan, carried out again and again by one back end. What differs between
+// back ends is a row of a table.
 #ifndef LANYARD_BENCH_PATTERNS_RUN_H_
 #define LANYARD_BENCH_PATTERNS_RUN_H_
 
@@ -34,14 +34,15 @@ struct BackEnd {
 
 class Run {
  public:
-  // Collective. Between two steps is a barrier of all ranks if `has_barriers`. In memory of GPUs, what MPI sends and
-  // receives is copied from and to the host by the stream.
+  // Collective. Between two steps is a barrier of all ranks if `has_barriers`. In memory of GPUs,
+  // what MPI sends and receives is copied from and to the host by the stream.
   Run(const BackEnd& back_end, const Plan& plan, bool has_barriers, const Streams& streams, const MpiProcess& process);
 
   // Why the back end cannot be had, on a rank that knows; once() is not called then.
   const std::string& refusal() const { return refusal_; }
   void fill(uint64_t iteration);
-  // Carries out the plan once, after a barrier. Seconds from the barrier to the end on this rank. Collective.
+  // Carries out the plan once, after a barrier. Seconds from the barrier to the end on this rank.
+  // Collective.
   double once();
   // The first wrong byte of this rank since fill(iteration) and one once().
   std::optional<std::string> verify(uint64_t iteration) const;

@@ -1,4 +1,5 @@
-// Patterns on a modelled machine whose only cost is its cards' bandwidth, against CommBench's law (section 5.2.1).
+// Patterns on a modelled machine whose only cost is its cards' bandwidth, against CommBench's law
+// (section 5.2.1).
 #include "tools/lanyard/pattern_model.h"
 
 #include <gtest/gtest.h>

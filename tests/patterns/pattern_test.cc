@@ -106,7 +106,8 @@ TEST(Families, SayWhatCannotBe) {
 
 // ---- Plans, carried out
 
-// What verify() says of each rank that it finds wrong; and, by rank and address, the byte that came there last.
+// What verify() says of each rank that it finds wrong; and, by rank and address, the byte that came
+// there last.
 struct Outcome {
   std::vector<std::string> mistakes;
   std::map<std::pair<int, uint64_t>, std::byte> come;
@@ -207,7 +208,8 @@ TEST(Plans, CollectivesBringEveryRankItsData) {
         all ^= Payload({rank, 0, 7}).at(i);
       EXPECT_EQ(reduced.come.at({0, i}), all);
     }
-    // A block goes to its rank by way of the leader of its node; broadcast and reduction need a message a rank.
+    // A block goes to its rank by way of the leader of its node; broadcast and reduction need a
+    // message a rank.
     EXPECT_EQ(make(Collective::kReduce).messages(), broadcast.size());
     EXPECT_EQ(make(Collective::kScatter).messages(), scatter.size() + static_cast<size_t>((nodes - 1) * (group - 1)));
   }

@@ -1,4 +1,5 @@
-// Communication patterns (bench/patterns) on a modelled machine, and the law that their bandwidth follows.
+// Communication patterns (bench/patterns) on a modelled machine, and the law that their bandwidth
+// follows.
 #ifndef LANYARD_TOOLS_LANYARD_PATTERN_MODEL_H_
 #define LANYARD_TOOLS_LANYARD_PATTERN_MODEL_H_
 
@@ -19,13 +20,15 @@ struct PatternModel {
   bool exchange = false;  // what a rank starts in a step of the plan is one exchange
 };
 
-// The plan as a job of so many ranks, whose step is the whole plan: each rank starts all its messages of a step of the
-// plan at once and waits for them. kInvalidArgument: more messages than the model has numbers for; else as lower().
+// The plan as a job of so many ranks, whose step is the whole plan: each rank starts all its
+// messages of a step of the plan at once and waits for them. kInvalidArgument: more messages than
+// the model has numbers for; else as lower().
 Result<modelled::Job> make_pattern_job(const bench::patterns::Plan& plan, uint32_t ranks,
                                        const modelled::Machine& machine, const PatternModel& model);
 
-// The least time that the cards allow the plan, each sending and receiving at once at full speed: of each step what the
-// busiest card needs for the larger of what it sends and what it receives (CommBench, section 5.2.1).
+// The least time that the cards allow the plan, each sending and receiving at once at full speed:
+// of each step what the busiest card needs for the larger of what it sends and what it receives
+// (CommBench, section 5.2.1).
 modelled::Picoseconds least_time(const bench::patterns::Plan& plan, const modelled::Machine& machine,
                                  const modelled::Placement& placement);
 
