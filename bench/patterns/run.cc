@@ -58,9 +58,10 @@ void Run::make_requests() {
 
 // Round i of a step has the i-th message of each two ranks.
 void Run::make_rounds(const Plan& plan) {
-  if (layout_.bytes() > Pattern::kMostBytes)
-    refusal_ =
-        fmt::format("a rank's memory has {} bytes: MPI_Alltoallv reaches {}", layout_.bytes(), Pattern::kMostBytes);
+  if (layout_.bytes() > Pattern::kMostBytes) {
+    refusal_ = fmt::format("a rank's memory has more than {} bytes", Pattern::kMostBytes);
+    return;
+  }
   const auto ranks = static_cast<size_t>(process_.ranks());
   for (size_t i = 0; i < plan.steps().size(); ++i) {
     std::map<std::pair<int, int>, size_t> messages;

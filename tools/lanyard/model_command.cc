@@ -76,7 +76,7 @@ void declare(CLI::App& app, Options& o) {
   add_pattern_options(app, o.patterns);
   app.add_option("--binding", o.binding, "pattern: how ranks share their node's NICs: packed (default), round-robin")
       ->check(CLI::IsMember({"packed", "round-robin"}).description(""));
-  app.add_option("--steps", o.steps, "steps to run; the reported time is of the second half (default: 40)")
+  app.add_option("--steps", o.steps, "steps to run; the time is that of the second half; pattern: of all (default: 40)")
       ->check(CLI::Range(2u, 1'000'000u).description(""))
       ->type_name("N");
   app.add_flag("--csv", o.csv, "print one CSV line for each job");
