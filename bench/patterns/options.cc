@@ -42,24 +42,21 @@ Result<PatternCase> make_case(const PatternOptions& o, const std::string& name, 
     if (o.stripes)
       return invalid("a collective has no stripes");
     LANYARD_ASSIGN_OR_RETURN(made.plan, make_collective(*collective, o.nodes, o.group, made.bytes));
-    made.data_bytes = made.plan.bytes();
-    return made;
-  }
-  Pattern pattern;
-  if (const auto family = named(kFamilies, name)) {
+  } else if (const auto family = named(kFamilies, name)) {
     made.direction = direction;
     made.subgroup = subgroup;
-    LANYARD_ASSIGN_OR_RETURN(pattern, make_pattern({*family, *named(kDirections, direction), o.nodes, o.group, subgroup,
-                                                    made.bytes, o.divide}));
+    LANYARD_ASSIGN_OR_RETURN(const Pattern pattern, make_pattern({*family, *named(kDirections, direction), o.nodes,
+                                                                  o.group, subgroup, made.bytes, o.divide}));
+    made.plan = Plan({pattern});
   } else {
     made.bytes = bytes.value_or(kCountBytes);
     LANYARD_ASSIGN_OR_RETURN(const std::string text, read(name));
-    LANYARD_ASSIGN_OR_RETURN(pattern, parse_pattern(text, name, made.bytes));
+    LANYARD_ASSIGN_OR_RETURN(const Pattern pattern, parse_pattern(text, name, made.bytes));
+    made.plan = Plan({pattern});
   }
-  made.plan = Plan({pattern});
   made.data_bytes = made.plan.bytes();
   if (o.stripes)
-    made.plan = striped(pattern, o.group);
+    made.plan = striped(made.plan.steps().front(), o.group);
   return made;
 }
 
@@ -102,7 +99,7 @@ Result<std::vector<PatternCase>> make_cases(const PatternOptions& o, const Read&
   for (const auto& bytes : all_bytes)
     for (const std::string& direction : o.directions)
       for (const int subgroup : subgroups) {
-        std::optional<PatternCase> whole;
+        const size_t known = cases.size();
         for (const std::string& name : o.patterns) {
           const bool is_first = direction == o.directions.front() && subgroup == subgroups.front();
           if (apart && !is_first && !named(kFamilies, name))
@@ -113,8 +110,8 @@ Result<std::vector<PatternCase>> make_cases(const PatternOptions& o, const Read&
                            (named(kFamilies, name) || named(kCollectives, name))
                        ? invalid(name + ": " + one.status().message())
                        : one.status();
-          if (apart || !whole)
-            cases.push_back(*(whole = std::move(one.value())));
+          if (apart || cases.size() == known)
+            cases.push_back(std::move(one.value()));
           else
             cases.back() = joined(std::move(cases.back()), one.value(), o.order);
         }
