@@ -61,7 +61,7 @@ Layout::Layout(const Plan& plan, int rank, int ranks) {
   for (size_t number = 0; number < plan.steps().size(); ++number) {
     const std::vector<Message>& messages = plan.steps()[number].messages();
     RankStep& mine = steps_.emplace_back();
-    // All sends are of before the step.
+    // A step's messages carry what was there before the step.
     std::vector<Place> sent;
     for (const Message& m : messages) {
       const Place& place = all.memory(m.source).places[all.source(m)];

@@ -58,8 +58,10 @@ class Layout {
     size_t at = 0;
     uint64_t offset = 0;  // its address
     uint64_t bytes = 0;
-    std::vector<int> before, after;  // the ranks, before and after the plan; before: none where a message comes
-    int step = 0, source = 0;        // of that message
+    // The ranks before and after the plan is carried out. Before: none where a message comes, which
+    // is one of that step from that source.
+    std::vector<int> before, after;
+    int step = 0, source = 0;
   };
   class Simulation;
 

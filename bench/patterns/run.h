@@ -27,7 +27,7 @@ struct BackEnd {
   const char* name;
   enum class Means : uint8_t { kMpi, kQueue, kNccl } means;
   bool is_persistent;         // it has persistent requests
-  bool is_ready;              // its sends are ready sends; all receives are started before the clock
+  bool is_ready;              // ready sends; all receives are started before the clock runs
   bool is_exchange;           // the requests of a step are one exchange
   void (Run::*step)(size_t);  // carries out a step, or enqueues that
 };
