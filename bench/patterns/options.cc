@@ -122,7 +122,8 @@ Result<std::vector<PatternCase>> make_cases(const PatternOptions& o, const Read&
 Result<std::string> read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  if (file.peek() != std::ifstream::traits_type::eof())  // to insert nothing would count as a failure
+  // To insert nothing would count as a failure.
+  if (file.peek() != std::ifstream::traits_type::eof())
     text << file.rdbuf();
   if (!file.is_open() || file.bad() || !text)
     return Status(Code::kNotFound, path + ": cannot be read");

@@ -14,7 +14,8 @@ using bench::patterns::Plan;
 
 Result<modelled::Job> make_pattern_job(const Plan& plan, uint32_t ranks, const modelled::Machine& machine,
                                        const PatternModel& model) {
-  constexpr size_t kMostRequests = 10'000;  // of a rank: its entries and counters are numbered by 16 bits
+  // Of a rank, whose entries and counters are numbered by 16 bits.
+  constexpr size_t kMostRequests = 10'000;
   constexpr auto kMemory = modelled::Memory::kCoarse;
   std::vector<modelled::StepBuilder> builders(ranks, modelled::StepBuilder(model.strategy, model.exchange));
   for (const Pattern& step : plan.steps()) {
