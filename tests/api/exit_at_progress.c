@@ -1,5 +1,5 @@
-/* Preloaded by lost_rank_test.sh. The process calls exit(0) when it prints a line about its steps, on
- * the thread that prints, like a program that forgets MPI_Finalize. */
+/* Preloaded by lost_rank_test.sh. When the process prints a line about its steps, the printing
+ * thread calls exit(0), like a program that forgets MPI_Finalize. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

@@ -5,18 +5,23 @@
 
 ! MPI 4's names, with large counts.
 !mpich module own_collectives
-!mpich   use mpi_f08, only: own_Barrier_init => MPI_Barrier_init, own_Bcast_init => MPI_Bcast_init, &
-!mpich                      own_Allreduce_init => MPI_Allreduce_init, own_Allgather_init => MPI_Allgather_init, &
+!mpich   use mpi_f08, only: own_Barrier_init => MPI_Barrier_init, &
+!mpich                      own_Bcast_init => MPI_Bcast_init, &
+!mpich                      own_Allreduce_init => MPI_Allreduce_init, &
+!mpich                      own_Allgather_init => MPI_Allgather_init, &
 !mpich                      own_Allgatherv_init => MPI_Allgatherv_init, &
 !mpich                      own_Neighbor_alltoall_init => MPI_Neighbor_alltoall_init, &
 !mpich                      own_Neighbor_alltoallv_init => MPI_Neighbor_alltoallv_init, &
 !mpich                      own_Neighbor_alltoallw_init => MPI_Neighbor_alltoallw_init, &
-!mpich                      count_kind => MPI_COUNT_KIND, place_kind => MPI_ADDRESS_KIND
+!mpich                      count_kind => MPI_COUNT_KIND, &
+!mpich                      place_kind => MPI_ADDRESS_KIND
 !mpich end module own_collectives
 ! The names of Open MPI's extension.
 !openmpi module own_collectives
-!openmpi   use mpi_f08_ext, only: own_Barrier_init => MPIX_Barrier_init, own_Bcast_init => MPIX_Bcast_init, &
-!openmpi                          own_Allreduce_init => MPIX_Allreduce_init, own_Allgather_init => MPIX_Allgather_init, &
+!openmpi   use mpi_f08_ext, only: own_Barrier_init => MPIX_Barrier_init, &
+!openmpi                          own_Bcast_init => MPIX_Bcast_init, &
+!openmpi                          own_Allreduce_init => MPIX_Allreduce_init, &
+!openmpi                          own_Allgather_init => MPIX_Allgather_init, &
 !openmpi                          own_Allgatherv_init => MPIX_Allgatherv_init, &
 !openmpi                          own_Neighbor_alltoall_init => MPIX_Neighbor_alltoall_init, &
 !openmpi                          own_Neighbor_alltoallv_init => MPIX_Neighbor_alltoallv_init, &

@@ -1,5 +1,5 @@
-/* Makes one send, two requests and two waits. Lanyard matches one of the requests; the other is left
- * to the MPI. Prints "verified". Built without LANYARD it uses the MPI alone. */
+/* Makes one send, two requests and two waits. Lanyard matches one request; the MPI runs the other.
+ * Prints "verified". Without -DLANYARD it uses only the MPI. */
 #include <mpi.h>
 #include <stdio.h>
 #ifdef LANYARD

@@ -1,5 +1,6 @@
-/* A profiling tool that counts calls. It passes them on by the PMPI_ functions or, with -DBY_NEXT, to
- * the next library. -DONLY_MESSAGES: intercepts only functions that Lanyard does not.
+/* A profiling tool that counts calls, and then calls the PMPI_ function.
+ * -DBY_NEXT: calls the next library's function instead.
+ * -DONLY_MESSAGES: intercepts only functions that Lanyard does not.
  * -DWITHOUT_INIT: does not intercept MPI_Init. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,7 +1,8 @@
 // The contract of transport/base/device_memory.h as a test suite. Each implementation
 // instantiates it:
 //
-//   INSTANTIATE_TEST_SUITE_P(Fake, DeviceMemoryContract, ::testing::Values(MemoryMaker{...}), memory_maker_name);
+//   INSTANTIATE_TEST_SUITE_P(Fake, DeviceMemoryContract, ::testing::Values(MemoryMaker{...}),
+//                            memory_maker_name);
 //
 // It reads and writes device memory only by copies.
 #ifndef LANYARD_TESTS_DEVICE_MEMORY_CONTRACT_H_

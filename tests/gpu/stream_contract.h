@@ -1,7 +1,8 @@
 // The contract of gpu/stream.h (S1 to S5) as a test suite. stream_contract.cc has the cases; each
 // implementation's test instantiates them:
 //
-//   INSTANTIATE_TEST_SUITE_P(Host, StreamContract, ::testing::Values(StreamMaker{...}), maker_name);
+//   INSTANTIATE_TEST_SUITE_P(Host, StreamContract, ::testing::Values(StreamMaker{...}),
+//                            maker_name);
 //
 // No test depends on timing: a forbidden event gets a moment to occur, a required
 // event gets kBound.

@@ -38,8 +38,8 @@ namespace lanyard::interleaving {
 // from one seed.
 //
 // A seed also draws the kind of strategy, because no single kind finds every mistake soon:
-//   a random walk that changes threads at one step in 1, 4, 16 or 64, or
-//   random priorities that change at up to four steps (Burckhardt et al., ASPLOS 2010).
+// - a random walk that changes threads at one step in 1, 4, 16 or 64
+// - random priorities that change at up to four steps (Burckhardt et al., ASPLOS 2010)
 class Strategy {
  public:
   static constexpr uint32_t kMostThreads = 16;

@@ -39,17 +39,18 @@ def _installed_library_impl(ctx):
     archive = ctx.actions.declare_file(name + ".a")
 
     ctx.actions.run(
-        # The linker itself: a compiler that is an MPI's wrapper would name the MPI's archive here, and it would go in.
+        # Not the compiler: an MPI's compiler wrapper would add the MPI's archive to the object.
         executable = toolchain.ld_executable,
-        # Groups are resolved here. Else the linker of a program may drop one of ours for one of the program's by the same
-        # name, and what is local could no longer be reached.
+        # Resolve COMDAT groups here. Else a program's linker may replace one of our groups by the
+        # program's of the same name, and references to our local symbols break.
         arguments = ["-r", "--force-group-allocation", "-o", whole.path, "--whole-archive"] + [f.path for f in archives],
         inputs = archives,
         outputs = [whole],
         mnemonic = "JoinObjects",
         use_default_shell_env = True,
     )
-    # What gcc makes unique in a process (static variables of inline functions) objcopy hides only once it is weak.
+    # objcopy cannot hide gcc's unique symbols (static variables of inline functions): make them
+    # weak first.
     ctx.actions.run_shell(
         command = """set -euo pipefail
             unique=$({nm} --defined-only {whole} | awk '$2 == "u" {{print "--weaken-symbol=" $3}}')

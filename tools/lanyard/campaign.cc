@@ -100,8 +100,8 @@ void Campaign::work() {
   changed_.notify_all();
 }
 
-// Returns the target with the fewest threads at work; among equals, the one with the least time so
-// far. With a time limit, random programs wait for their share, and then replace the configurations.
+// Returns the target with the fewest working threads; among equals, the one with the least time so
+// far. With a time limit, random programs replace the configurations when fixed_time_ has passed.
 Campaign::Target* Campaign::next_target() {
   const bool by_time = options_.schedules == 0 && options_.random_programs;
   const bool random_now = by_time && steady_clock::now() - begin_ >= fixed_time_;

@@ -26,11 +26,11 @@ def _compile(name, impl, src, module, module_files, testonly):
         testonly = testonly,
         srcs = [src] + module_files,
         outs = outs,
-        # -J is where module files go, each MPI's into a folder of its own, and a program's own aside.
+        # -J: the folder for module files. Each MPI has its own, and so has each program.
         cmd = " ".join(
             [_choose_compiler(impl), "mkdir -p {0} && \"$$fortran\" -J {0}".format(folder)] +
             ["-std=f2008ts -O2 -g -fPIC -Wall -Wextra -Werror -Wno-c-binding-type"] +
-            ["-ffile-prefix-map=$$PWD=."] +  # where it was built is nobody's business
+            ["-ffile-prefix-map=$$PWD=."] +  # hides the build folder
             ["-I $$(dirname $(location %s))" % m for m in module_files] +
             ["-c $(location %s) -o $(location %s)" % (src, outs[0])],
         ),

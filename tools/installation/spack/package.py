@@ -1,12 +1,13 @@
-# A recipe for Spack, from a tree that you have: Lanyard has no published address yet. Checked for its form
-# (tests/install/version_test.sh), not yet tried with Spack.
+# A Spack recipe for a local source tree: Lanyard has no published address yet. Not yet tried with
+# Spack; tests/install/version_test.sh checks its form.
 #
 #   spack repo create ~/lanyard-spack lanyard_spack && spack repo add ~/lanyard-spack
-#   mkdir -p ~/lanyard-spack/packages/lanyard && cp tools/installation/spack/package.py ~/lanyard-spack/packages/lanyard/
+#   mkdir -p ~/lanyard-spack/packages/lanyard
+#   cp tools/installation/spack/package.py ~/lanyard-spack/packages/lanyard/
 #   spack dev-build lanyard@0.1.0        # in the root of Lanyard's tree
 #
-# MPICH and libfabric are Spack's. Boost 1.81, CLI11, fmt, hwloc, Nettle and JSON for Modern C++ must be the system's
-# (tools/setup says the names of Debian's packages): the build finds them nowhere else.
+# Spack provides MPICH and libfabric. The system must provide Boost 1.81, CLI11, fmt, hwloc, Nettle
+# and JSON for Modern C++: the build does not look elsewhere. tools/setup lists Debian's packages.
 from spack.package import *
 
 
