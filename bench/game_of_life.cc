@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -12,22 +13,27 @@
 #include <string>
 #include <vector>
 
-#include "bench/halo/block.h"
-#include "bench/halo/stream_halo.h"
+#include "bench/collect.h"
+#include "bench/halo/halo.h"
 #include "bench/life.h"
 #include "bench/program.h"
+#include "bench/queue.h"
 #include "bench/report.h"
 #include "bench/streams.h"
 
 namespace lanyard::bench {
 namespace {
 
+using halo::Extent;
+using halo::Mode;
+using Grid = halo::Grid<2>;
+
 struct NamedMode {
   const char* name;
-  HaloMode::Way way;
+  Mode::Way way;
 };
 // The baseline first: it runs before there is a network card.
-constexpr NamedMode kModes[] = {{"mpi", HaloMode::kMpi}, {"send", HaloMode::kSend}, {"rsend", HaloMode::kRsend}};
+constexpr NamedMode kModes[] = {{"mpi", Mode::kMpi}, {"send", Mode::kSend}, {"rsend", Mode::kReadySend}};
 
 struct Options {
   std::vector<long> size = {512};
@@ -39,7 +45,7 @@ struct Options {
   std::string verify = "full";
   long warmup = 8;
   long batch = 12;
-  bool scatter_check = false;
+  int cell_bytes = 1;
   std::string memory = "host";
   std::string exchange = "off";
   bool collective = false;
@@ -49,13 +55,13 @@ struct Options {
   long columns() const { return size.back(); }
   // A collective has no ready sends.
   bool wants(const NamedMode& m) const {
-    return mode == m.name || (mode == "all" && !(collective && m.way == HaloMode::kRsend));
+    return mode == m.name || (mode == "all" && !(collective && m.way == Mode::kReadySend));
   }
-  HaloMode halo(const NamedMode& m) const {
-    if (m.way == HaloMode::kMpi)
+  Mode halo(const NamedMode& m) const {
+    if (m.way == Mode::kMpi)
       return {m.way, 0};
-    if (collective && m.way == HaloMode::kSend)
-      return {HaloMode::kCollective, 0};
+    if (collective && m.way == Mode::kSend)
+      return {Mode::kCollective, 0};
     return {m.way, exchange == "off" ? 0 : std::stoi(exchange)};
   }
 };
@@ -78,8 +84,7 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--warmup", o.warmup, "generations before the timed ones (default: 8)")->check(CLI::Range(0L, kMany));
   app.add_option("--batch", o.batch, "stream modes: steps enqueued before the host waits (default: 12)")
       ->check(CLI::Range(1L, kMany));
-  app.add_flag("--scatter-check", o.scatter_check,
-               "check gather and scatter of the halo against closed forms instead of playing");
+  app.add_option("--cell-bytes", o.cell_bytes, "bytes of a cell, 1 or 8 (default: 1)")->check(CLI::IsMember({1, 8}));
   app.add_option(
          "--exchange", o.exchange,
          "stream modes: off; or 1: the messages of a step are an exchange; or 2: one with two sets, for steps in "
@@ -92,24 +97,20 @@ void declare(CLI::App& app, Options& o) {
 }
 
 // Ranks in a rectangle, the longer side along the longer side of the grid if that fits.
-CartesianLayout make_layout(const Options& o, const MpiProcess& process) {
-  int sides[2] = {0, 0};
-  check(MPI_Dims_create(process.ranks(), 2, sides), "MPI_Dims_create");
-  const int most = std::max(sides[0], sides[1]), least = std::min(sides[0], sides[1]);
-  CartesianLayout layout{least, most, process.rank(), o.rows(), o.columns()};
-  const CartesianLayout turned{most, least, process.rank(), o.rows(), o.columns()};
-  if (o.columns() > o.rows() ? turned.is_valid() : !layout.is_valid())
-    layout = turned;
-  return layout;
+Grid make_grid(const Options& o) {
+  Grid grid = halo::make_grid<2>(MPI_COMM_WORLD, {o.rows(), o.columns()}, {true, true});
+  std::sort(grid.ranks.begin(), grid.ranks.end(), std::greater<>());
+  Grid turned = grid;
+  std::swap(turned.ranks[0], turned.ranks[1]);
+  const bool fits = grid.mistake(1).empty(), turned_fits = turned.mistake(1).empty();
+  return (o.columns() > o.rows() ? turned_fits : !fits) ? turned : grid;
 }
 
 // What is wrong with the options; empty when nothing is.
-std::string mistake(const Options& o, const CartesianLayout& layout) {
-  if (!layout.is_valid())
-    return fmt::format("{} x {} cells are too few for {} x {} ranks", o.rows(), o.columns(), layout.ranks_y,
-                       layout.ranks_x);
-  if (o.scatter_check && o.memory == "device")
-    return "--scatter-check runs on host streams only: --memory must be host";
+std::string mistake(const Options& o, const Grid& grid) {
+  if (!grid.mistake(1).empty())
+    return fmt::format("{} x {} cells are too few for {} x {} ranks", o.rows(), o.columns(), grid.ranks[0],
+                       grid.ranks[1]);
   if (o.collective && o.mode != "all" && o.mode != "send")
     return fmt::format("--collective is for mode send, not for mode {}", o.mode);
   if (o.collective && o.exchange != "off")
@@ -123,105 +124,98 @@ std::string mistake(const Options& o, const CartesianLayout& layout) {
   return "";
 }
 
-constexpr int kResultTag = 1000;  // beyond StreamHalo's
-
-// A rectangle of so many rows and columns of cells.
-MPI_Datatype part_of(long rows, long columns, const Extent& of_rows, const Extent& of_columns) {
-  const auto number = [](long x) { return static_cast<int>(x); };
-  const int sizes[] = {number(rows), number(columns)};
-  const int counts[] = {number(of_rows.count), number(of_columns.count)};
-  const int firsts[] = {number(of_rows.first), number(of_columns.first)};
-  MPI_Datatype type = MPI_DATATYPE_NULL;
-  check(MPI_Type_create_subarray(2, sizes, counts, firsts, MPI_ORDER_C, MPI_BYTE, &type), "MPI_Type_create_subarray");
-  check(MPI_Type_commit(&type), "MPI_Type_commit");
-  return type;
-}
-
-// On rank 0 what all ranks own, from their blocks with ghosts. Collective.
-std::optional<LifeGrid> collect_blocks(const std::byte* block, const CartesianLayout& layout,
-                                       const MpiProcess& process) {
-  const long rows = layout.my_rows().count, columns = layout.my_columns().count;
-  MPI_Datatype mine = part_of(rows + 2, columns + 2, {1, rows}, {1, columns});
-  MPI_Request sent = MPI_REQUEST_NULL;
-  check(MPI_Isend(block, 1, mine, 0, kResultTag, MPI_COMM_WORLD, &sent), "MPI_Isend");
-  std::optional<LifeGrid> grid;
-  if (process.is_first())
-    grid.emplace(layout.rows, layout.columns);
-  for (int rank = 0; grid && rank < process.ranks(); ++rank) {
-    const CartesianLayout owner = layout.of_rank(rank);
-    MPI_Datatype theirs = part_of(layout.rows, layout.columns, owner.my_rows(), owner.my_columns());
-    check(MPI_Recv(grid->cells.data(), 1, theirs, rank, kResultTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
-    check(MPI_Type_free(&theirs), "MPI_Type_free");
-  }
-  check(MPI_Wait(&sent, MPI_STATUS_IGNORE), "MPI_Wait");
-  check(MPI_Type_free(&mine), "MPI_Type_free");
-  return grid;
-}
-
 // The two generations of a rank, in the stream's memory, and the loop over them.
 class LifeLoop {
  public:
-  LifeLoop(HaloMode mode, long batch, const CartesianLayout& layout, const Streams& streams)
-      : batch_(batch), layout_(layout), stream_(streams.make()), halo_(mode, MPI_COMM_WORLD, layout, *stream_) {
-    const long rows = layout.my_rows().count, columns = layout.my_columns().count;
+  LifeLoop(Mode mode, const Options& options, const Grid& grid, const Streams& streams)
+      : options_(options), grid_(grid), shape_(grid, 1), stream_(streams.make()) {
+    if (mode.way != Mode::kMpi)
+      queue_.emplace(*stream_);
+    const halo::CellType type = is_small() ? halo::cell_type<uint8_t>() : halo::cell_type<uint64_t>();
+    halo_.emplace(grid, halo::Options{.mode = mode}, std::vector{type}, MPI_COMM_WORLD, *stream_,
+                  queue_ ? queue_->handle() : MPIX_QUEUE_NULL);
     for (AlignedBuffer& generation : generations_)
-      generation = AlignedBuffer(static_cast<size_t>((rows + 2) * (columns + 2)), stream_->gpu());
-    for (size_t i = 0; i < 2; ++i)
-      steps_[i] = {cells(i), cells(1 - i), rows, columns};
+      generation = AlignedBuffer(shape_.size() * static_cast<size_t>(options.cell_bytes), stream_->gpu());
+    for (size_t i = 0; i < 2; ++i) {
+      std::byte* const from = generations_[i].data();
+      fields_[i] =
+          is_small() ? &halo_->bind(reinterpret_cast<uint8_t*>(from)) : &halo_->bind(reinterpret_cast<uint64_t*>(from));
+      steps_[i] = {from, generations_[1 - i].data(), options.cell_bytes, shape_.counts[0], shape_.counts[1]};
+    }
   }
 
-  // Requires that the stream is empty. Dead ghosts would be plausible, so all but the owned cells of the first
-  // generation hold what no cell ever holds.
-  void fill(const LifePattern& pattern) {
-    constexpr std::byte kPoison{0x55};
-    const Extent rows = layout_.my_rows(), columns = layout_.my_columns();
-    for (AlignedBuffer& generation : generations_)
-      generation.write([&](std::span<std::byte> bytes) {
-        std::fill(bytes.begin(), bytes.end(), kPoison);
-        for (long r = 0; &generation == &generations_[0] && r < rows.count; ++r)
-          for (long c = 0; c < columns.count; ++c)
-            bytes[static_cast<size_t>((r + 1) * (columns.count + 2) + c + 1)] =
-                std::byte{pattern.at(rows.first + r, columns.first + c, layout_.columns)};
-      });
-  }
+  void fill(const LifePattern& pattern) { is_small() ? fill_cells<uint8_t>(pattern) : fill_cells<uint64_t>(pattern); }
 
   // In the stream modes the host only enqueues, and waits after every batch.
   void run(long steps, Progress& progress) {
     for (long step = 0; step < steps; ++step) {
-      halo_.enqueue_gather(cells(static_cast<size_t>(step % 2)));
+      halo_->enqueue_gather(*fields_[step % 2]);
       stream_->launch(steps_[step % 2]);
-      if ((step + 1) % batch_ != 0)
+      if ((step + 1) % options_.batch != 0)
         continue;
-      if (halo_.has_queue())
-        halo_.synchronize();
+      if (queue_)
+        halo_->synchronize();
       progress.at(step + 1);
     }
-    halo_.synchronize();
+    halo_->synchronize();
   }
 
-  Json info() const { return halo_.info(); }
+  // Of the queue; null in mode mpi.
+  Json info() const { return queue_ ? queue_->info() : Json(); }
   // The grid after so many steps, on rank 0. Requires that the stream is empty. Collective.
-  std::optional<LifeGrid> collect(long steps, const MpiProcess& process) const {
-    return generations_[static_cast<size_t>(steps % 2)].read(
-        [&](std::span<const std::byte> block) { return collect_blocks(block.data(), layout_, process); });
+  std::optional<LifeGrid> collect(long steps) const {
+    return is_small() ? collect_cells<uint8_t>(steps) : collect_cells<uint64_t>(steps);
   }
 
  private:
-  Cell* cells(size_t generation) { return reinterpret_cast<Cell*>(generations_[generation].data()); }
+  bool is_small() const { return options_.cell_bytes == 1; }
 
-  const long batch_;
-  const CartesianLayout& layout_;
+  // Requires that the stream is empty. Dead ghosts would be plausible, so all but the owned cells of the first
+  // generation hold what no cell ever holds.
+  template <class T>
+  void fill_cells(const LifePattern& pattern) {
+    constexpr std::byte kPoison{0x55};
+    const Extent rows = grid_.mine(0), columns = grid_.mine(1);
+    for (AlignedBuffer& generation : generations_)
+      generation.write([&](std::span<std::byte> bytes) {
+        std::fill(bytes.begin(), bytes.end(), kPoison);
+        T* const cells = reinterpret_cast<T*>(bytes.data());
+        for (long r = 0; &generation == &generations_[0] && r < rows.count; ++r)
+          for (long c = 0; c < columns.count; ++c)
+            cells[shape_.at(r, c)] = pattern.at(rows.first + r, columns.first + c, grid_.cells[1]);
+      });
+  }
+  template <class T>
+  std::optional<LifeGrid> collect_cells(long steps) const {
+    const std::vector<T> cells =
+        generations_[static_cast<size_t>(steps % 2)].read([&](std::span<const std::byte> block) {
+          return bench::collect(reinterpret_cast<const T*>(block.data()), shape_, grid_, MPI_COMM_WORLD);
+        });
+    if (cells.empty())
+      return std::nullopt;
+    LifeGrid grid(grid_.cells[0], grid_.cells[1]);
+    // What no cell ever holds must not become one that it does.
+    std::transform(cells.begin(), cells.end(), grid.cells.begin(),
+                   [](T cell) { return static_cast<Cell>(std::min<T>(cell, 2)); });
+    return grid;
+  }
+
+  const Options& options_;
+  const Grid& grid_;
+  const halo::Shape<2> shape_;
   std::unique_ptr<Stream> stream_;
+  std::optional<StreamQueue> queue_;
   std::array<AlignedBuffer, 2> generations_;
   std::array<LifeKernel, 2> steps_;
-  StreamHalo<Cell> halo_;
+  std::optional<halo::Halo<2>> halo_;
+  std::array<const halo::Halo<2>::Fields*, 2> fields_{};
 };
 
 class GameOfLife {
  public:
-  GameOfLife(const Options& options, const CartesianLayout& layout, const MpiProcess& process)
+  GameOfLife(const Options& options, const Grid& grid, const MpiProcess& process)
       : options_(options),
-        layout_(layout),
+        grid_(grid),
         streams_(options.memory == "device", "game_of_life", process),
         process_(process),
         pattern_(options.pattern == "gliders" ? LifePattern::gliders(options.rows(), options.columns())
@@ -231,18 +225,19 @@ class GameOfLife {
     Report report("game_of_life");
     report.fact("mpi", mpi_library());
     report.fact("ranks", process_.ranks());
-    report.fact("ranks_y", layout_.ranks_y);
-    report.fact("ranks_x", layout_.ranks_x);
+    report.fact("ranks_y", grid_.ranks[0]);
+    report.fact("ranks_x", grid_.ranks[1]);
     streams_.describe(report);
-    report.fact("rows", layout_.rows);
-    report.fact("columns", layout_.columns);
+    report.fact("rows", options_.rows());
+    report.fact("columns", options_.columns());
+    report.fact("cell_bytes", options_.cell_bytes);
     report.fact("steps", options_.steps);
     report.fact("pattern", options_.pattern);
     report.fact("exchange", options_.exchange);
     report.fact("collective", options_.collective);
     double baseline = 0;
     for (const NamedMode& mode : kModes) {
-      const bool is_baseline = mode.way == HaloMode::kMpi;
+      const bool is_baseline = mode.way == Mode::kMpi;
       if (!is_baseline && !options_.wants(mode))
         continue;
       Json row = measure(mode);
@@ -268,8 +263,7 @@ class GameOfLife {
  private:
   // A row that lacks what the baseline and the check say. Whether the result was right is in measured_right_.
   Json measure(const NamedMode& mode) {
-    const HaloMode halo = options_.halo(mode);
-    LifeLoop loop(halo, options_.batch, layout_, streams_);
+    LifeLoop loop(options_.halo(mode), options_, grid_, streams_);
     Progress progress(fmt::format("game_of_life: mode {}", mode.name), options_.steps, process_.is_first());
     loop.fill(pattern_);
     loop.run(options_.warmup, progress);
@@ -288,7 +282,7 @@ class GameOfLife {
     row["entries_per_step"] = after.is_null() ? Json() : Json(row["entries_posted"].get<double>() / steps);
     if (!after.is_null())
       nic_ = after;
-    measured_right_ = options_.verify != "full" || is_right(mode, loop.collect(options_.steps, process_));
+    measured_right_ = options_.verify != "full" || is_right(mode, loop.collect(options_.steps));
     return row;
   }
 
@@ -302,7 +296,7 @@ class GameOfLife {
 
   // Rank 0.
   std::string difference(const LifeGrid& found) {
-    const LifeGrid start = pattern_.grid(layout_.rows, layout_.columns);
+    const LifeGrid start = pattern_.grid(options_.rows(), options_.columns());
     if (!reference_)
       reference_ = life_reference(start, options_.steps);
     const std::string wrong = first_difference(found, *reference_);
@@ -313,7 +307,7 @@ class GameOfLife {
   }
 
   const Options& options_;
-  const CartesianLayout& layout_;
+  const Grid& grid_;
   const Streams streams_;
   const MpiProcess& process_;
   const LifePattern pattern_;
@@ -323,36 +317,16 @@ class GameOfLife {
   bool baseline_is_right_ = true;
 };
 
-int run_scatter_check(const Options& options, const CartesianLayout& layout, const MpiProcess& process) {
-  Report report("scatter_check");
-  report.fact("ranks", process.ranks());
-  report.fact("rows", layout.rows);
-  report.fact("columns", layout.columns);
-  for (const NamedMode& mode : kModes) {
-    if (!options.wants(mode))
-      continue;
-    const std::string wrong = check_halo(options.halo(mode), layout, process.ranks());
-    if (!wrong.empty())
-      fmt::print(stderr, "game_of_life: mode {}: {}\n", mode.name, wrong);
-    report.add({{"mode", mode.name}, {"verified", process.all(wrong.empty())}});
-  }
-  if (process.is_first())
-    report.print(options.format);
-  return report.verified() ? 0 : kExitMismatch;
-}
-
 int run(int argc, char** argv, const MpiProcess& process) {
   Options options;
   CLI::App app{"Game of Life: a halo exchange of eight neighbours every step, verified cell by cell."};
   declare(app, options);
   if (const auto status = parse(app, argc, argv, process))
     return *status;
-  const CartesianLayout layout = make_layout(options, process);
-  if (const std::string what = mistake(options, layout); !what.empty())
+  const Grid grid = make_grid(options);
+  if (const std::string what = mistake(options, grid); !what.empty())
     return usage_error(process, "game_of_life", what);
-  if (options.scatter_check)
-    return run_scatter_check(options, layout, process);
-  GameOfLife game(options, layout, process);
+  GameOfLife game(options, grid, process);
   const Report report = game.run();
   if (process.is_first())
     report.print(options.format);

@@ -1,50 +1,20 @@
 // A GPU's stream with the benchmarks' kernels: one source for CUDA and HIP, by the vendor's
 // run-time library, as a program that uses Lanyard would be written.
 
-// GPU(Malloc) is cudaMalloc or hipMalloc. First: HIP's functions must be declared before lanyard_device.h.
-#ifdef __HIP__
-#include <hip/hip_runtime.h>
-#define GPU(name) hip##name
-#define GPU_NAME "hip"
-using GpuProperties = hipDeviceProp_t;
-inline hipError_t gpu_allocate_pinned(void** memory, size_t bytes) {
-  return hipHostMalloc(memory, bytes, hipHostMallocDefault);
-}
-inline hipError_t gpu_free_pinned(void* memory) { return hipHostFree(memory); }
-#else
-#include <cuda_runtime.h>
-#define GPU(name) cuda##name
-#define GPU_NAME "cuda"
-using GpuProperties = cudaDeviceProp;
-inline cudaError_t gpu_allocate_pinned(void** memory, size_t bytes) { return cudaMallocHost(memory, bytes); }
-inline cudaError_t gpu_free_pinned(void* memory) { return cudaFreeHost(memory); }
-#endif
-
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
+// First: HIP's functions must be declared before lanyard_device.h.
+#include "bench/halo/gpu.h"
 
 #include "bench/stream.h"
 
 namespace lanyard::bench {
 namespace {
 
-// A benchmark has nothing to recover. The launcher ends the other ranks.
-void check(GPU(Error_t) code, const char* call) {
-  if (code == GPU(Success))
-    return;
-  std::fprintf(stderr, GPU_NAME "%s: %s\n", call, GPU(GetErrorString)(code));
-  std::abort();
-}
-
-constexpr unsigned kThreads = 256;
-constexpr unsigned kMaxBlocks = 1024;  // more are no faster: kernels stride
+using halo::gpu_blocks;
+constexpr unsigned kThreads = halo::kGpuThreads;
 constexpr unsigned kTripThreads = 1024;
 
-unsigned blocks_for(size_t threads) {
-  const size_t blocks = (threads + kThreads - 1) / kThreads;
-  return static_cast<unsigned>(std::clamp<size_t>(blocks, 1, kMaxBlocks));
-}
+// A benchmark has nothing to recover. The launcher ends the other ranks.
+void check(GPU(Error_t) code, const char* call) { halo::gpu_check(code, call); }
 
 // The part of one thread of `threads`. Both sides are aligned alike where they are the beginnings
 // of buffers, which all of the benchmarks' are.
@@ -64,42 +34,40 @@ __global__ void copy(CopyKernel what) {
   copy_part(what, size_t{blockIdx.x} * blockDim.x + threadIdx.x, size_t{gridDim.x} * blockDim.x);
 }
 
-// All cells of all messages are numbered; a thread takes every so manyth.
+// Columns along x, lines of cells along y: a grid has at most 65535 blocks in that direction.
+struct Lines {
+  __device__ Lines()
+      : column(static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x),
+        first(static_cast<long>(blockIdx.y) * blockDim.y + threadIdx.y),
+        step(static_cast<long>(gridDim.y) * blockDim.y) {}
+  long column, first, step;
+};
+
 template <class T>
-__global__ void halo(HaloKernel what, long cells) {
-  const long threads = static_cast<long>(gridDim.x) * blockDim.x;
-  T* const block = reinterpret_cast<T*>(what.cells);
-  for (long i = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x; i < cells; i += threads) {
-    long rest = i;
-    int d = 0;
-    while (rest >= what.regions[d].rows * what.regions[d].columns) {
-      rest -= what.regions[d].rows * what.regions[d].columns;
-      ++d;
-    }
-    const Region& region = what.regions[d];
-    const long row = region.row + rest / region.columns, column = region.column + rest % region.columns;
-    T* const cell = block + (row + 1) * what.stride + column + 1;
-    T* const item = reinterpret_cast<T*>(what.messages[d]) + rest;
-    if (what.is_pack)
-      *item = *cell;
-    else
-      *cell = *item;
+__global__ void life(LifeKernel what) {
+  const Lines lines;
+  const long stride = what.columns + 2;
+  if (lines.column >= what.columns)
+    return;
+  for (long r = lines.first; r < what.rows; r += lines.step) {
+    const long cell = (r + 1) * stride + lines.column + 1;
+    const T* const here = reinterpret_cast<const T*>(what.from) + cell;
+    const T* const above = here - stride;
+    const T* const below = here + stride;
+    const T neighbours = above[-1] + above[0] + above[1] + here[-1] + here[1] + below[-1] + below[0] + below[1];
+    reinterpret_cast<T*>(what.to)[cell] = (neighbours | here[0]) == 3;
   }
 }
 
-__global__ void life(LifeKernel what) {
-  const long c = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const long stride = what.columns + 2;
-  const long threads = static_cast<long>(gridDim.y) * blockDim.y;
-  if (c >= what.columns)
+template <class T>
+__global__ void jacobi(JacobiKernel what) {
+  const Lines lines;
+  if (lines.column >= what.columns)
     return;
-  // A grid has at most 65535 blocks in this direction.
-  for (long r = static_cast<long>(blockIdx.y) * blockDim.y + threadIdx.y; r < what.rows; r += threads) {
-    const Cell* const here = what.from + (r + 1) * stride + c + 1;
-    const Cell* const above = here - stride;
-    const Cell* const below = here + stride;
-    const int neighbours = above[-1] + above[0] + above[1] + here[-1] + here[1] + below[-1] + below[0] + below[1];
-    what.to[(r + 1) * stride + c + 1] = static_cast<Cell>((neighbours | here[0]) == 3);
+  for (long line = lines.first; line < what.count * what.rows; line += lines.step) {
+    const long slab = what.first + line / what.rows * what.step;
+    const long cell = slab * what.slab_stride + line % what.rows * what.row_stride + lines.column;
+    reinterpret_cast<T*>(what.to)[cell] = jacobi_next(reinterpret_cast<const T*>(what.from) + cell, what);
   }
 }
 
@@ -115,9 +83,9 @@ struct BlockThread {
 // One block: what its threads read after the leader's wait, they read through the same cache.
 __global__ void __launch_bounds__(kTripThreads) trips(TripsKernel what) { make_trips(what, BlockThread()); }
 
-class GpuStream final : public Stream, public Gpu {
+class GpuStream final : public halo::GpuStream<Stream, Gpu> {
  public:
-  GpuStream(int device, GPU(Stream_t) stream) : device_(device), stream_(stream) {}
+  GpuStream(int device, GPU(Stream_t) stream) : halo::GpuStream<Stream, Gpu>(stream), device_(device) {}
   ~GpuStream() override { check(GPU(StreamDestroy)(stream_), "StreamDestroy"); }
 
 #ifdef __HIP__
@@ -126,32 +94,21 @@ class GpuStream final : public Stream, public Gpu {
   Kind kind() const override { return Kind::kCuda; }
 #endif
   void* address() override { return &stream_; }
-  void synchronize() override { check(GPU(StreamSynchronize)(stream_), "StreamSynchronize"); }
-  Gpu* gpu() override { return this; }
 
+  using halo::GpuStream<Stream, Gpu>::launch;
   void launch(const CopyKernel& kernel) override {
-    copy<<<blocks_for(kernel.bytes / 16), kThreads, 0, stream_>>>(kernel);
+    copy<<<gpu_blocks(kernel.bytes / 16), kThreads, 0, stream_>>>(kernel);
     check(GPU(GetLastError)(), "launch of the copy kernel");
   }
-  void launch(const HaloKernel& kernel) override {
-    long cells = 0;
-    for (const Region& region : kernel.regions)
-      cells += region.cells();
-    const unsigned blocks = blocks_for(static_cast<size_t>(cells));
-    if (kernel.cell_bytes == 1)
-      halo<uint8_t><<<blocks, kThreads, 0, stream_>>>(kernel, cells);
-    else if (kernel.cell_bytes == 4)
-      halo<uint32_t><<<blocks, kThreads, 0, stream_>>>(kernel, cells);
-    else
-      halo<uint64_t><<<blocks, kThreads, 0, stream_>>>(kernel, cells);
-    check(GPU(GetLastError)(), "launch of the halo kernel");
-  }
   void launch(const LifeKernel& kernel) override {
-    const dim3 threads(64, 4);
-    const auto blocks = [](long cells, unsigned each) { return static_cast<unsigned>((cells + each - 1) / each); };
-    const dim3 grid(blocks(kernel.columns, threads.x), std::min(blocks(kernel.rows, threads.y), 65535u));
-    life<<<grid, threads, 0, stream_>>>(kernel);
+    const auto run = kernel.cell_bytes == 1 ? life<uint8_t> : life<uint64_t>;
+    run<<<grid(kernel.columns, kernel.rows), kLineThreads, 0, stream_>>>(kernel);
     check(GPU(GetLastError)(), "launch of the life kernel");
+  }
+  void launch(const JacobiKernel& kernel) override {
+    const auto run = kernel.cell_bytes == 4 ? jacobi<float> : jacobi<double>;
+    run<<<grid(kernel.columns, kernel.count * kernel.rows), kLineThreads, 0, stream_>>>(kernel);
+    check(GPU(GetLastError)(), "launch of Jacobi's kernel");
   }
   void launch(const TripsKernel& kernel) override {
     trips<<<1, kTripThreads, 0, stream_>>>(kernel);
@@ -159,7 +116,11 @@ class GpuStream final : public Stream, public Gpu {
   }
 
   std::string device_name() const override {
-    GpuProperties properties;
+#ifdef __HIP__
+    hipDeviceProp_t properties;
+#else
+    cudaDeviceProp properties;
+#endif
     check(GPU(GetDeviceProperties)(&properties, device_), "GetDeviceProperties");
     return properties.name;
   }
@@ -168,31 +129,6 @@ class GpuStream final : public Stream, public Gpu {
     char place[32] = {};
     check(GPU(DeviceGetPCIBusId)(place, sizeof place - 1, device_), "DeviceGetPCIBusId");
     return place;
-  }
-
-  Memory allocate(size_t bytes) override {
-    void* memory = nullptr;
-    check(GPU(Malloc)(&memory, bytes), "Malloc");
-    return {static_cast<std::byte*>(memory), [](std::byte* mine) { check(GPU(Free)(mine), "Free"); }};
-  }
-  Memory allocate_pinned(size_t bytes) override {
-    void* memory = nullptr;
-    check(gpu_allocate_pinned(&memory, bytes), "allocation of pinned memory");
-    return {static_cast<std::byte*>(memory),
-            [](std::byte* mine) { check(gpu_free_pinned(mine), "freeing of pinned memory"); }};
-  }
-
-  // In the stream: one that does not block knows nothing of copies outside it.
-  void write(std::byte* to, const std::byte* from, size_t bytes) override {
-    transfer(to, from, bytes);
-    synchronize();
-  }
-  void read(std::byte* to, const std::byte* from, size_t bytes) override {
-    transfer(to, from, bytes);
-    synchronize();
-  }
-  void transfer(std::byte* to, const std::byte* from, size_t bytes) override {
-    check(GPU(MemcpyAsync)(to, from, bytes, GPU(MemcpyDefault), stream_), "MemcpyAsync");
   }
 
   // Relaxed: other threads, Lanyard's among them, go on using the device.
@@ -212,17 +148,23 @@ class GpuStream final : public Stream, public Gpu {
   }
 
  private:
+  static constexpr dim3 kLineThreads{64, 4};
+  static dim3 grid(long columns, long lines) {
+    const auto blocks = [](long cells, unsigned each) { return static_cast<unsigned>((cells + each - 1) / each); };
+    return dim3(blocks(columns, kLineThreads.x), std::clamp(blocks(lines, kLineThreads.y), 1u, 65535u));
+  }
+
   const int device_;
-  GPU(Stream_t) stream_;
 };
 
 // CUDA loads a kernel at its first launch, and may wait for the device then: but the device may be
 // waiting for what the host is about to launch.
 void load_kernels() {
   const void* const kernels[] = {
-      reinterpret_cast<const void*>(copy),           reinterpret_cast<const void*>(halo<uint8_t>),
-      reinterpret_cast<const void*>(halo<uint32_t>), reinterpret_cast<const void*>(halo<uint64_t>),
-      reinterpret_cast<const void*>(life),           reinterpret_cast<const void*>(trips)};
+      reinterpret_cast<const void*>(copy),          reinterpret_cast<const void*>(halo::copy_boxes),
+      reinterpret_cast<const void*>(life<uint8_t>), reinterpret_cast<const void*>(life<uint64_t>),
+      reinterpret_cast<const void*>(jacobi<float>), reinterpret_cast<const void*>(jacobi<double>),
+      reinterpret_cast<const void*>(trips)};
   for (const void* kernel : kernels) {
     GPU(FuncAttributes) attributes;
     check(GPU(FuncGetAttributes)(&attributes, kernel), "FuncGetAttributes");

@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include <lanyard/lanyard_device.h>
-#include "bench/halo/block.h"
 
 namespace lanyard::bench {
 
@@ -17,28 +16,38 @@ struct CopyKernel {
   size_t bytes = 0;
 };
 
-// Moves eight rectangles of a block into eight messages or back, all in one kernel.
-struct HaloKernel {
-  std::byte* cells = nullptr;  // of the block, with its ghosts
-  long stride = 0;             // cells of a row, ghosts included
-  int cell_bytes = 1;          // on GPUs 1, 4 or 8
-  bool is_pack = true;         // into the messages
-  Region regions[kDirections];
-  std::byte* messages[kDirections] = {};
-  // What host streams run, on a HaloKernel: only there may it do anything but copy.
-  void (*on_host)(void* halo_kernel) = nullptr;
-};
-
-using Cell = uint8_t;  // of the Game of Life: 0 dead, 1 alive
-
-// One generation from `from`, whose ghosts are filled, to the owned cells of `to`. Both have
-// ghosts.
+// One generation of the Game of Life, from `from`, whose ghosts are filled, to the owned cells of
+// `to`. Both have ghosts, one around. A cell is an unsigned integer of 1 or 8 bytes: 0 dead, 1
+// alive.
 struct LifeKernel {
-  const Cell* from = nullptr;
-  Cell* to = nullptr;
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  int cell_bytes = 1;
   long rows = 0;  // owned, as are the columns
   long columns = 0;
 };
+
+// Slabs of one step of Jacobi's method: of a plane its rows, of a cube its planes. Slabs `first`,
+// `first` + `step` and so on, `count` of them, from `from`, whose ghosts are filled, to `to`.
+struct JacobiKernel {
+  const std::byte* from = nullptr;  // the first owned cell, as of `to`
+  std::byte* to = nullptr;
+  int dims = 2;
+  int cell_bytes = 8;                    // float or double
+  long slab_stride = 0, row_stride = 0;  // in cells
+  long rows = 1, columns = 0;            // of a slab; in two dimensions it has one row
+  long first = 0, step = 1, count = 0;
+  void (*on_host)(void* jacobi_kernel) = nullptr;  // what host streams run
+};
+
+// A cell's next value. The sums have one order everywhere, so results are the same bit by bit.
+template <class T>
+LANYARD_DEVICE_FUNCTION T jacobi_next(const T* cell, const JacobiKernel& kernel) {
+  const long slab = kernel.slab_stride, row = kernel.row_stride;
+  if (kernel.dims == 2)
+    return (((cell[1] + cell[-1]) + cell[-slab]) + cell[slab]) * T(0.25);
+  return (((((cell[1] + cell[-1]) + cell[-row]) + cell[row]) + cell[-slab]) + cell[slab]) / T(6);
+}
 
 // All round trips of a trial, in one kernel that starts and waits for the messages itself.
 struct TripsKernel {

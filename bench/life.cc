@@ -8,20 +8,29 @@
 
 namespace lanyard::bench {
 
-void life_kernel(void* argument) {
-  const LifeKernel& step = *static_cast<const LifeKernel*>(argument);
+namespace {
+
+template <class T>
+void next_generation(const LifeKernel& step) {
   const long columns = step.columns, stride = columns + 2;
   for (long r = 0; r < step.rows; ++r) {
-    const Cell* __restrict above = step.from + r * stride + 1;
-    const Cell* __restrict here = above + stride;
-    const Cell* __restrict below = here + stride;
-    Cell* __restrict out = step.to + (r + 1) * stride + 1;
+    const T* __restrict above = reinterpret_cast<const T*>(step.from) + r * stride + 1;
+    const T* __restrict here = above + stride;
+    const T* __restrict below = here + stride;
+    T* __restrict out = reinterpret_cast<T*>(step.to) + (r + 1) * stride + 1;
     for (long c = 0; c < columns; ++c) {
-      const int neighbours =
+      const auto neighbours =
           above[c - 1] + above[c] + above[c + 1] + here[c - 1] + here[c + 1] + below[c - 1] + below[c] + below[c + 1];
-      out[c] = static_cast<Cell>((neighbours | here[c]) == 3);  // 3, or 2 and alive
+      out[c] = static_cast<T>((neighbours | here[c]) == 3);  // 3, or 2 and alive
     }
   }
+}
+
+}  // namespace
+
+void life_kernel(void* argument) {
+  const LifeKernel& step = *static_cast<const LifeKernel*>(argument);
+  step.cell_bytes == 1 ? next_generation<uint8_t>(step) : next_generation<uint64_t>(step);
 }
 
 LifePattern LifePattern::random(uint64_t seed, double density) {

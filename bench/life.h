@@ -15,6 +15,8 @@ namespace lanyard::bench {
 // LifeKernel for host streams.
 void life_kernel(void* argument);
 
+using Cell = uint8_t;  // of a whole grid: 0 dead, 1 alive
+
 // A whole grid in row-major order.
 struct LifeGrid {
   long rows = 0;

@@ -173,6 +173,8 @@ class StreamQueue {
   // Blocks the caller until everything enqueued has completed, starts without a wait included.
   void drain() { check(MPIX_Queue_wait(queue_), "MPIX_Queue_wait"); }
   Json info() const { return info_of(queue_); }
+  // For C calls, borrowed.
+  MPIX_Queue handle() const { return queue_; }
 
  private:
   static Json info_of(MPIX_Queue queue) {

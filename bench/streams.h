@@ -35,7 +35,8 @@ class HostStream final : public Stream {
   }
 
   void launch(const CopyKernel& kernel) override { launch(copy, mutable_address(kernel)); }
-  void launch(const HaloKernel& kernel) override { launch(kernel.on_host, mutable_address(kernel)); }
+  void launch(const halo::BoxCopies& copies) override { launch(halo::copy_boxes_on_host, mutable_address(copies)); }
+  void launch(const JacobiKernel& kernel) override { launch(kernel.on_host, mutable_address(kernel)); }
   void launch(const LifeKernel& kernel) override { launch(life_kernel, mutable_address(kernel)); }
   void launch(const TripsKernel& kernel) override { launch(trips, mutable_address(kernel)); }
 
