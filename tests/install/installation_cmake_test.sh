@@ -39,7 +39,7 @@ EOF
 
 cmake -S "$examples" -B examples -DFORTRAN=ON "${wrapped[@]}" >examples.log 2>&1 &&
   cmake --build examples >>examples.log 2>&1 || { cat examples.log; fail "CMake, the examples"; }
-for program in ring ring_cpp halo; do run "CMake, the examples, $program" "examples/$program"; done
+for program in ring ring_cpp heat halo; do run "CMake, the examples, $program" "examples/$program"; done
 cp "$examples/example.c" ring.cc  # valid C++ too
 project c C example.c "Lanyard::Lanyard" "${wrapped[@]}"
 project c-after-the-mpi C example.c "MPI::MPI_C Lanyard::Lanyard" "${wrapped[@]}"
