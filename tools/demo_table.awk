@@ -1,6 +1,6 @@
-# Reads the benchmarks' CSV (each header line names the columns) and prints a short table. Prints
-# "verified" and exits 0 only if every row is verified and every needed mode has a row:
-#   awk -f demo_table.awk -v need_pingpong="mpi send" -v need_game_of_life="mpi" FILE...
+# Reads the benchmarks' CSV (columns by name, from each header line) and prints a short table.
+# Prints "verified" and exits 0 only when every row says so and every needed mode has a row:
+#   awk -f demo_table.awk -v need_pingpong="mpi send" -v need_game_of_life="mpi" -v need_jacobi="copy" FILE...
 
 function get(name) { return (name in column) ? $column[name] : "" }
 
@@ -41,8 +41,8 @@ $1 == "benchmark" {
   next
 }
 
-$1 == "pingpong" || $1 == "game_of_life" {
-  mode = get("mode")
+$1 == "pingpong" || $1 == "game_of_life" || $1 == "jacobi" {
+  mode = $1 == "jacobi" ? get("variant") : get("mode")
   key = $1 " " mode
   seen[$1, mode] = 1
   if (mpi == "") mpi = get("mpi")
@@ -63,6 +63,12 @@ $1 == "game_of_life" {
   board = get("rows") " x " get("columns") " cells, " get("steps") " steps, " get("ranks") " ranks"
 }
 
+$1 == "jacobi" {
+  jacobi[++jacobis] = sprintf("%-10s %12s %14s  %.2fx", mode, number(get("us_per_step")), \
+    number(get("entries_per_step")), get("ratio"))
+  plate = get("ny") " x " get("nx") " cells, " get("steps") " steps, " get("ranks") " ranks"
+}
+
 END {
   print "Ping-pong, 2 ranks, " mpi ": half a round trip in us, by mode"
   printf "%10s", "bytes"
@@ -79,6 +85,10 @@ END {
   printf "%-10s %12s %14s  %s\n", "mode", "us per step", "plain MPI, us", "ratio"
   for (i = 1; i <= lives; ++i) print life[i]
   print ""
+  print "Jacobi, " plate ": time of a step; overlap and copy are plain MPI"
+  printf "%-10s %12s %14s  %s\n", "variant", "us per step", "entries", "ratio"
+  for (i = 1; i <= jacobis; ++i) print jacobi[i]
+  print ""
   print "Used of the NIC"
   printf "%-24s %10s %16s %12s\n", "run", "counters", "entries posted", "overflowed"
   for (i = 1; i <= nics; ++i)
@@ -86,6 +96,7 @@ END {
   print ""
   check_modes("pingpong", need_pingpong)
   check_modes("game_of_life", need_game_of_life)
+  check_modes("jacobi", need_jacobi)
   for (i = 1; i <= wrongs; ++i) print "WRONG: " wrong[i]
   if (wrongs) exit 1
   print "verified: every run checked its own data"
