@@ -123,5 +123,7 @@ def system_repositories():
     _header_only("hwloc", "hwloc", "libhwloc-dev")
     _header_only("cli11", "CLI", "libcli11-dev")
     _header_only("fmt", "fmt", "libfmt-dev")
+    _header_only("metis", "metis.h", "libmetis-dev")
     _header_only("nettle", "nettle", "nettle-dev")
     _header_only("nlohmann_json", "nlohmann", "nlohmann-json3-dev")
+    _header_only("zlib", "zlib.h", "zlib1g-dev")
