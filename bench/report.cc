@@ -26,11 +26,15 @@ double student_t95(size_t degrees_of_freedom) {
   return z + (z * z * z + z) / (4 * df) + (5 * z * z * z * z * z + 16 * z * z * z + 3 * z) / (96 * df * df);
 }
 
-// Numbers that are not whole have that many decimals.
+// Numbers that are not whole have that many decimals, small ones with an exponent.
 std::string to_text(const Json& value, int decimals) {
   if (value.is_string())
     return value.get<std::string>();
-  return value.is_number_float() ? fmt::format("{:.{}f}", value.get<double>(), decimals) : value.dump();
+  if (!value.is_number_float())
+    return value.dump();
+  const double number = value.get<double>();
+  const bool is_small = number != 0 && std::abs(number) < 1e-3;
+  return is_small ? fmt::format("{:.{}e}", number, decimals) : fmt::format("{:.{}f}", number, decimals);
 }
 
 std::string text_cell(const Json& value) {
