@@ -41,8 +41,8 @@ $1 == "benchmark" {
   next
 }
 
-$1 == "pingpong" || $1 == "game_of_life" || $1 == "jacobi" {
-  mode = $1 == "jacobi" ? get("variant") : get("mode")
+$1 == "pingpong" || $1 == "game_of_life" || $1 == "jacobi" || $1 == "cg" {
+  mode = $1 == "jacobi" ? get("variant") : $1 == "cg" ? get("backend") : get("mode")
   key = $1 " " mode
   seen[$1, mode] = 1
   if (mpi == "") mpi = get("mpi")
@@ -69,6 +69,12 @@ $1 == "jacobi" {
   plate = get("ny") " x " get("nx") " cells, " get("steps") " steps, " get("ranks") " ranks"
 }
 
+$1 == "cg" {
+  solve[++solves] = sprintf("%-10s %12d %16s  %s", mode, get("iterations"), number(get("us_per_iteration")), \
+    number(get("ratio")) "x")
+  equations = get("matrix") ", " get("ranks") " ranks"
+}
+
 END {
   print "Ping-pong, 2 ranks, " mpi ": half a round trip in us, by mode"
   printf "%10s", "bytes"
@@ -88,6 +94,9 @@ END {
   print "Jacobi, " plate ": time of a step; overlap and copy are plain MPI"
   printf "%-10s %12s %14s  %s\n", "variant", "us per step", "entries", "ratio"
   for (i = 1; i <= jacobis; ++i) print jacobi[i]
+  print "Conjugate gradients, " equations ": time of an iteration"
+  printf "%-10s %12s %16s  %s\n", "backend", "iterations", "us per iteration", "ratio"
+  for (i = 1; i <= solves; ++i) print solve[i]
   print ""
   print "Used of the NIC"
   printf "%-24s %10s %16s %12s\n", "run", "counters", "entries posted", "overflowed"
@@ -97,6 +106,7 @@ END {
   check_modes("pingpong", need_pingpong)
   check_modes("game_of_life", need_game_of_life)
   check_modes("jacobi", need_jacobi)
+  check_modes("cg", need_cg)
   for (i = 1; i <= wrongs; ++i) print "WRONG: " wrong[i]
   if (wrongs) exit 1
   print "verified: every run checked its own data"
