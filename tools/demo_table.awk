@@ -1,6 +1,6 @@
 # Reads the benchmarks' CSV (columns by name, from each header line) and prints a short table.
 # Prints "verified" and exits 0 only when every row says so and every needed mode has a row:
-#   awk -f demo_table.awk -v need_pingpong="mpi send" -v need_game_of_life="mpi" -v need_jacobi="copy" FILE...
+#   awk -f demo_table.awk -v need_pingpong="mpi send" -v need_game_of_life="mpi" -v need_jacobi="copy" -v need_cg="mpi" FILE...
 
 function get(name) { return (name in column) ? $column[name] : "" }
 
@@ -94,6 +94,7 @@ END {
   print "Jacobi, " plate ": time of a step; overlap and copy are plain MPI"
   printf "%-10s %12s %14s  %s\n", "variant", "us per step", "entries", "ratio"
   for (i = 1; i <= jacobis; ++i) print jacobi[i]
+  print ""
   print "Conjugate gradients, " equations ": time of an iteration"
   printf "%-10s %12s %16s  %s\n", "backend", "iterations", "us per iteration", "ratio"
   for (i = 1; i <= solves; ++i) print solve[i]
