@@ -17,7 +17,7 @@ struct ExploreOptions {
   // Takes a step that commutes with all that may come before it at once, and no other beside it. That leaves no finding
   // out where nothing is scarce and nothing fails: allows_reduction().
   bool reduced = false;
-  bool breadth_first = false;   // finds the shortest way to trouble first; takes memory for every state
+  bool breadth_first = false;  // finds the shortest way to trouble first; takes memory for every state
   uint64_t max_states = 200'000'000;
   // Called now and then with the number of states so far, if set.
   std::function<void(uint64_t states)> progress = nullptr;

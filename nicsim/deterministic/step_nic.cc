@@ -149,9 +149,7 @@ void StepNic::take_ring(const gpu::StreamOp& op) {
 // Nobody can wait here until what is landing has landed; and nothing of a program without mistakes still is, but of a
 // request that was freed after a failure.
 Status StepNic::deregister_region(nic::RegionId region) {
-  const auto names = [region](const nic::DeferredOp& op) {
-    return op.op.local.region == region;
-  };
+  const auto names = [region](const nic::DeferredOp& op) { return op.op.local.region == region; };
   if (std::any_of(postings().begin(), postings().end(), names))
     return {Code::kInvalidState, "an entry that is being posted names the region"};
   Status status = model_.deregister_region(region);

@@ -310,10 +310,8 @@ void World::tell_initiator(const Transit& transit) {
   if (process.killed)
     return;
   const nic::CounterId completion = process.nic.model().completion_of(transit.packet.token);
-  process.nic.model().complete({.kind = PacketKind::kAck,
-                                .code = transit.code,
-                                .source = transit.to,
-                                .token = transit.packet.token});
+  process.nic.model().complete(
+      {.kind = PacketKind::kAck, .code = transit.code, .source = transit.to, .token = transit.packet.token});
   put_down(process, transit, completion);
   if (completion.valid())
     oracle::check_counter(*this, process, completion.value);
