@@ -11,27 +11,33 @@
 //     const auto& fields = exchange.bind(u.data());
 //     for (int step = 0; step < 1000; ++step) {
 //       exchange.enqueue_gather(fields);
-//       stream.launch([&] { compute(u); });
+//       stream.launch([&u, step] { compute(u, step); });  // copied; runs later
 //     }
 //     exchange.drain();
+//
+// All of these must be gone before MPI_Finalize: put them into a function. With two arrays in turn
+// bind both, and gather now the one, now the other.
 //
 // A gather copies owned cells into the neighbours' ghosts. A scatter combines ghosts with the cells
 // of their owners: as a sum, a minimum, a maximum, or by replacing them. Each is one pack kernel
 // for all neighbours and arrays, one message to each neighbour, and one unpack kernel. A neighbour
 // is a direction: two ranks may exchange several messages, and a rank in a periodic dimension of
-// its own sends messages to itself. Ghosts behind walls are never touched.
+// its own sends messages to itself. Ghosts behind walls are in the arrays and never touched: the
+// program fills them. A side is a wall where Grid::neighbour() is negative.
 //
 // In all modes but kMpi nothing blocks the host, so a whole time loop can be enqueued. Bound what
-// is enqueued by calling synchronize() every few steps: a card has a limited number of entries. In
-// mode kMpi the calls have the same effect but block until the messages have moved.
+// is enqueued by calling synchronize() every few steps: beyond the card's entries (entries_depth in
+// Lanyard_Queue_get_info) starts wait in memory, which is slower. In mode kMpi the calls have the
+// same effect but block until the messages have moved.
 //
 // Errors: std::invalid_argument for what the caller got wrong, thrown on every rank before anything
-// is matched; lanyard::Error for what MPI or Lanyard says. Threads: one. Memory: a neighbour one
-// send buffer and two receive buffers (mode kSend without two sets: one) for the gather, and as
-// much for the scatter if there is one.
+// is matched; lanyard::Error for what MPI or Lanyard says, if the error handlers of comm and of
+// MPI_COMM_WORLD return. Threads: one. Memory: a neighbour one
+// send buffer and two receive buffers (kSend without two sets and kCollective: one) for the
+// gather, and as much for the scatter if there is one.
 //
 // The files of this folder need C++20, lanyard.hpp and mpi.h, and nothing else of the tree: copy
-// the folder.
+// the folder, and link Lanyard before the MPI.
 //
 // Source: StreamHalo in Bridges et al., section IV, after Cabana's halo.
 #ifndef LANYARD_BENCH_HALO_HALO_H_
@@ -71,7 +77,8 @@ Grid<Dim> make_grid(MPI_Comm comm, const std::array<long, Dim>& cells, const std
   return grid;
 }
 
-// A stream of Lanyard's on a host, borrowed.
+// What the halo launches its kernels on: a host stream, borrowed. The program's own kernels go to
+// that stream itself.
 class HostStream final : public Stream {
  public:
   explicit HostStream(lanyard::HostStream& stream) : stream_(stream) {}
@@ -86,8 +93,8 @@ class HostStream final : public Stream {
 
 struct Options {
   int width = 1;
-  bool has_corners = true;  // neighbours at edges and corners, too; else at faces only
-  Mode mode;
+  bool has_corners = true;  // neighbours at edges and corners; a 5- or 7-point stencil needs faces only
+  Mode mode{};
   bool has_scatter = false;  // enqueue_scatter() is called, too
   int first_tag = 0;         // kTags tags of the communicator from here on are taken
 };
@@ -141,6 +148,8 @@ class Halo {
         queue_(queue) {
     refuse(grid.mistake(options.width));
     refuse(types_.empty() ? "a halo without types of cells" : "");
+    const bool has_sets = options.mode.way == Mode::kSend || options.mode.way == Mode::kReadySend;
+    refuse(options.mode.sets < 0 || options.mode.sets > (has_sets ? 2 : 0) ? "this mode has not so many sets" : "");
     refuse(queue == LANYARD_QUEUE_NULL && options.mode.way != Mode::kMpi ? "this mode needs a queue" : "");
     const std::vector<Direction<Dim>> all = directions<Dim>();
     std::vector<Box<Dim>> owned, ghosts;

@@ -40,9 +40,9 @@ struct Mode {
     kCollective,  // on the stream, by one neighbour collective
   };
   Way way = kSend;
-  // kSend, kReadySend: 1, the requests of a step are an exchange in Lanyard's sense
-  // (Lanyard_Request_set_info); 2, the requests of two steps are the two sets of one exchange. 0:
-  // neither.
+  // How kSend and kReadySend start a step's requests (Lanyard_Request_set_info). 0: each by itself.
+  // 1: as one exchange. 2: as one exchange with two sets, in turn. More sets take fewer
+  // deferred-work entries a step. Any number of steps will do. 0 in the other ways.
   int sets = 0;
 };
 

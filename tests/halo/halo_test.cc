@@ -287,6 +287,8 @@ TEST(HaloMistakes, AreRefusedByName) {
             "halo: a halo is at least 1 cell wide, not 0");
   EXPECT_EQ(refusal({}, 100, {CellType::kFloat}), "halo: this mode needs a queue");
   EXPECT_EQ(refusal(host, 100, {}), "halo: a halo without types of cells");
+  for (const Mode mode : {Mode{Mode::kCollective, 2}, Mode{Mode::kMpi, 1}, Mode{Mode::kSend, 3}})
+    EXPECT_EQ(refusal({.mode = mode}, 100, {CellType::kFloat}), "halo: this mode has not so many sets");
   EXPECT_EQ(refusal(host, 100, {CellType::kDouble}), "halo: array 0 is not of this halo's type");
   EXPECT_EQ(refusal(host, 100, {CellType::kFloat, CellType::kFloat}),
             "halo: not as many arrays as this halo has types");
