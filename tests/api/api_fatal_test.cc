@@ -121,7 +121,7 @@ TEST_P(Last, WordsNameTheMistake) {
 INSTANTIATE_TEST_SUITE_P(Of, Last,
                          ::testing::Values(std::pair(0, "not a queue of this process"), std::pair(1, "not matched"),
                                            std::pair(2, "cannot be cancelled"),
-                                           std::pair(3, "on the program's own link line")),
+                                           std::pair(3, "on the link line of the program itself")),
                          [](const auto& info) { return "Mistake" + std::to_string(info.param.first); });
 
 TEST(AChild, WithoutAMistakeLives) {

@@ -82,7 +82,7 @@ TEST(CrashNoteDeathTest, SaysThatTheCodeUnderTestCrashed) {
         note.runs(17);
         ::raise(SIGSEGV);
       },
-      testing::KilledBySignal(SIGSEGV), "lanyard fuzz --config C --schedules 1 --seed 17  # crashes\n.*by signal 11");
+      testing::KilledBySignal(SIGSEGV), "lanyard fuzz --config C --schedules 1 --seed 17  # crashes\n.*with signal 11");
 }
 
 }  // namespace
