@@ -47,6 +47,7 @@ inline int leave_call(Leave how, const std::function<int()>& call) {
 // Call it on both partners. Expects that the sender, after leaving calls, counts as being in none:
 // the other partner's stall report says so.
 inline void verify_that_the_sender_is_in_no_call() {
+  MPI_Barrier(MPI_COMM_WORLD);
   // Only a process that is known can be asked.
   int known = 0;
   Requests first;
