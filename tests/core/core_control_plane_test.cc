@@ -23,6 +23,20 @@ using core::ControlPlane;
 constexpr uint32_t kRanks = 2;
 constexpr std::chrono::seconds kBound{60};
 
+// Of a message between ranks 0 and 1.
+core::Transfer transfer(uint32_t rank, core::Direction direction, std::span<uint8_t> memory) {
+  core::Transfer made;
+  made.direction = direction;
+  made.buffer = memory.data();
+  made.bytes = memory.size();
+  made.communicator = 1;
+  made.rank = static_cast<int>(rank);
+  made.peer = static_cast<int>(1 - rank);
+  made.peer_nic = 1 - rank;
+  made.tag = 3;
+  return made;
+}
+
 class Planes : public ::testing::Test {
  protected:
   struct Rank {
@@ -88,19 +102,6 @@ class Planes : public ::testing::Test {
     }
     return true;
   }
-  core::Transfer transfer(uint32_t rank, core::Direction direction) {
-    core::Transfer made;
-    made.direction = direction;
-    made.buffer = memory_[rank];
-    made.bytes = sizeof memory_[rank];
-    made.communicator = 1;
-    made.rank = static_cast<int>(rank);
-    made.peer = static_cast<int>(1 - rank);
-    made.peer_nic = 1 - rank;
-    made.tag = 3;
-    return made;
-  }
-
   uint8_t memory_[kRanks][64] = {};
   LocalFabric fabric_{kRanks};
   std::vector<std::unique_ptr<Rank>> ranks_;
@@ -130,8 +131,8 @@ TEST_F(Planes, ListenNoticesEarlierMessages) {
 // Both kinds of message use one channel, and each kind arrives in order.
 TEST_F(Planes, MatchCardsGoToTheMatcherAndMessagesToTheListener) {
   keep_what_arrives(1);
-  core::Request& send = *endpoint(0).new_request(transfer(0, core::Direction::kSend));
-  core::Request& receive = *endpoint(1).new_request(transfer(1, core::Direction::kReceive));
+  core::Request& send = *endpoint(0).new_request(transfer(0, core::Direction::kSend, memory_[0]));
+  core::Request& receive = *endpoint(1).new_request(transfer(1, core::Direction::kReceive, memory_[1]));
   tell(0, 1, "first");
   ASSERT_TRUE(works(plane(0).matcher().begin(send)));
   tell(0, 1, "");
@@ -150,7 +151,7 @@ TEST_F(Planes, MatchCardsOfABatchGoTogether) {
   {
     const ControlPlane::Batch batch(plane(0));
     for (size_t i = 0; i < kPairs; ++i) {
-      sends.push_back(endpoint(0).new_request(transfer(0, core::Direction::kSend)));
+      sends.push_back(endpoint(0).new_request(transfer(0, core::Direction::kSend, memory_[0])));
       ASSERT_TRUE(works(plane(0).matcher().begin(*sends.back())));
     }
     EXPECT_FALSE(plane(0).has_taken_all(1));
@@ -158,7 +159,7 @@ TEST_F(Planes, MatchCardsOfABatchGoTogether) {
     EXPECT_EQ(arrivals(1), before) << "a match card was sent before the batch ended";
   }
   for (size_t i = 0; i < kPairs; ++i) {
-    receives.push_back(endpoint(1).new_request(transfer(1, core::Direction::kReceive)));
+    receives.push_back(endpoint(1).new_request(transfer(1, core::Direction::kReceive, memory_[1])));
     ASSERT_TRUE(works(plane(1).matcher().begin(*receives.back())));
   }
   ASSERT_TRUE(until([&] { return sends.back()->matched() && receives.back()->matched(); }, [&] { drive_all(); }));
@@ -171,7 +172,7 @@ TEST_F(Planes, MatchCardsOfABatchGoTogether) {
 
 // A match with a peer that has ended fails with its name. Messages to the peer are dropped.
 TEST_F(Planes, AnEndedPeerFailsItsMatches) {
-  core::Request& before = *endpoint(0).new_request(transfer(0, core::Direction::kReceive));
+  core::Request& before = *endpoint(0).new_request(transfer(0, core::Direction::kReceive, memory_[0]));
   ASSERT_TRUE(works(plane(0).matcher().begin(before)));
   tell(0, 1, "only a peer with messages is checked for its end");
   ASSERT_TRUE(until([&] { return plane(0).has_taken_all(1); }, [&] { drive_all(); }));
@@ -225,6 +226,7 @@ class Strangers : public ::testing::Test {
     return true;
   }
 
+  uint8_t memory_[2][64] = {};
   LocalFabric fabric_{2, {.limits = {}, .connected = false}};
   std::unique_ptr<core::Endpoint> endpoints_[2];
   std::unique_ptr<ControlPlane> planes_[2];
@@ -273,6 +275,20 @@ TEST_F(Strangers, LeaveWaitsForTheKnownPeers) {
 }
 
 // The peer's introduction has arrived, but its process ended before it knew this one.
+TEST_F(Strangers, AnOfferThatIsWithdrawnBeforeTheyMeetIsNeverSent) {
+  core::Request& first = *endpoints_[0]->new_request(transfer(0, core::Direction::kSend, memory_[0]));
+  core::Request& second = *endpoints_[0]->new_request(transfer(0, core::Direction::kSend, memory_[0]));
+  core::Request& receive = *endpoints_[1]->new_request(transfer(1, core::Direction::kReceive, memory_[1]));
+  ASSERT_TRUE(works(planes_[0]->matcher().begin(first)));
+  planes_[0]->matcher().withdraw(first);
+  EXPECT_TRUE(planes_[0]->has_taken_all(1));
+  ASSERT_TRUE(works(planes_[0]->matcher().begin(second)));
+  ASSERT_TRUE(works(planes_[1]->matcher().begin(receive)));
+  planes_[1]->meet(0, planes_[0]->introduction());
+  ASSERT_TRUE(until([&] { return second.matched() && receive.matched(); }));
+  EXPECT_EQ(receive.matched_bytes, sizeof memory_[0]);
+}
+
 TEST_F(Strangers, LeaveDoesNotWaitForALostPeerThatNeverSentAnything) {
   planes_[1]->meet(0, planes_[0]->introduction());
   planes_[0].reset();
