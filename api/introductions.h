@@ -37,8 +37,8 @@ class Introductions {
 
   // Sends a letter to the peer, once, and expects one from it.
   void introduce_to(uint32_t peer, const core::ControlPlane* plane) LANYARD_REQUIRES(context_locked);
-  // Expects a letter from every process that has not sent one: any of them may be the source that a
-  // receive waits for, and a letter of each may arrive while the program makes no call of Lanyard's.
+  // Expects a letter from every process that has not sent one: any of them may be the source of a
+  // receive. Letters may arrive while the program makes no call of Lanyard's.
   void expect_all() LANYARD_REQUIRES(context_locked);
   // If a letter is awaited: progresses letters in MPI, and reads those that have arrived.
   void progress(core::ControlPlane& plane) LANYARD_REQUIRES(context_locked);

@@ -1,5 +1,5 @@
-// What a collective costs on a stream: persistent collectives that are matched and enqueued, beside what a program does
-// without them: synchronise the stream, and call the MPI's. See README.md.
+// Measures collectives on a stream: persistent ones, matched and enqueued, beside the usual way of
+// synchronising the stream and calling MPI. See README.md.
 #include <mpi.h>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// What enqueuing costs the host: starts and waits, one by one and many at once, and beside other matched requests.
-// A gate holds the stream meanwhile, so nothing but enqueuing is measured. And what a step takes where two queues are
-// far ahead of the card. See README.md.
+// Measures how long enqueuing takes the host: starts and waits, one by one and many at once, and
+// beside other matched requests. A gate holds the stream, so nothing else is measured. Also
+// measures a step when two queues are far ahead of the card. See README.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,8 +31,8 @@ class StreamGate {
   StreamGate(const StreamGate&) = delete;
   StreamGate& operator=(const StreamGate&) = delete;
 
-  // Requires that it is open, and returns once the stream stands at the gate. The same thread must open it soon, before
-  // it waits for the stream.
+  // Requires an open gate. Returns once the stream waits at the gate. The same thread must open it
+  // soon, and before it waits for the stream.
   void close() {
     state_.store(kClosed, std::memory_order_relaxed);
     stream_.launch(kernel, this);
@@ -90,7 +90,7 @@ double timed(F&& f) {
   return std::max(between(begin, Clock::now()) - kClockCost, 0.0);
 }
 
-// `count` sends of 8 bytes to the peer and as many receives from it, matched one to one. Collective.
+// `count` sends of 8 bytes to the peer and as many receives from it, matched in pairs. Collective.
 class Pairs {
  public:
   enum Step { kStartReceive, kStartSend, kWaitSend, kWaitReceive, kSteps };
@@ -113,8 +113,8 @@ class Pairs {
   // Why they could not be matched; empty when they are.
   const std::string& error() const { return error_; }
 
-  // Enqueued while the stream stands still: each request started and waited for by a call of its own, or by one call
-  // for all receives and one for all sends. The seconds that each kind of call took together.
+  // Enqueues while the gate holds the stream: a start and a wait for each request, or with `is_all`
+  // one of each for all receives and for all sends. Returns the total seconds of each kind of call.
   Seconds steps(bool is_all) {
     StreamQueue& queue = setting_.queue;
     MPI_Request* const receives = requests_.data();
@@ -133,7 +133,8 @@ class Pairs {
     };
     Seconds seconds;
     setting_.gate.close();
-    // Waiting for the gate has cost this thread its caches: without a run-up the first step would be charged for them.
+    // Waiting for the gate empties this thread's caches. The run-up keeps that cost
+    // out of the first step.
     for (int i = 0; i < kRunUp; ++i)
       pair();
     seconds[kStartReceive] = timed([&] { start(receives); });
@@ -193,8 +194,8 @@ bool is_matched(const Pairs& pairs) {
   return pairs.error().empty();
 }
 
-// Nanoseconds a call, of `count` requests started and waited for by one call, or one by one, while `live` other
-// requests are matched.
+// Reports nanoseconds a call. With `is_all` one call starts `count` requests and one waits for
+// them; otherwise each request has calls of its own. `live` other requests are matched meanwhile.
 void measure(Report& report, Setting& setting, int iterations, bool is_ready, int count, bool is_all, int live) {
   // Tags of their own, so that what a failed match leaves behind meets nobody.
   static int next_tag = kLiveTag;
@@ -218,8 +219,9 @@ void measure(Report& report, Setting& setting, int iterations, bool is_ready, in
             ns[step], overflowed(setting.queue) - before);
 }
 
-// Nanoseconds a step, a send and a receive, of two queues: each rank enqueues all steps of one, then all of the other.
-// Where the ranks begin with different ones each card's entries are taken by what the other rank has in its overflow.
+// Reports nanoseconds a step (send and receive) of two queues. Each rank enqueues all steps of one,
+// then all of the other. With `is_opposite` the ranks begin with different queues: then steps whose
+// peer steps are in the other card's overflow take each card's entries.
 void measure_ahead(Report& report, const MpiProcess& process, int steps, bool is_opposite) {
   constexpr int kTrials = 5;
   struct Side {

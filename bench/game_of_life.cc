@@ -170,8 +170,8 @@ class LifeLoop {
  private:
   bool is_small() const { return options_.cell_bytes == 1; }
 
-  // Requires that the stream is empty. Dead ghosts would be plausible, so all but the owned cells of the first
-  // generation hold what no cell ever holds.
+  // Requires an empty stream. Fills all but the owned cells of the first generation with a value
+  // that no cell ever has: ghosts left dead by mistake could go unnoticed.
   template <class T>
   void fill_cells(const LifePattern& pattern) {
     constexpr std::byte kPoison{0x55};
@@ -261,7 +261,7 @@ class GameOfLife {
   bool baseline_is_right() const { return baseline_is_right_; }
 
  private:
-  // A row that lacks what the baseline and the check say. Whether the result was right is in measured_right_.
+  // Returns a row without the columns of the baseline and the check. Sets measured_right_.
   Json measure(const NamedMode& mode) {
     LifeLoop loop(options_.halo(mode), options_, grid_, streams_);
     Progress progress(fmt::format("game_of_life: mode {}", mode.name), options_.steps, process_.is_first());

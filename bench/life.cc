@@ -78,7 +78,7 @@ void add_up(const Cell* __restrict row, Cell* __restrict sums, long columns) {
     sums[c] = static_cast<Cell>(row[(c + columns - 1) % columns] + row[c] + row[(c + 1) % columns]);
 }
 
-// Alive next: three alive of the nine cells around and in the middle, or four and the middle one among them.
+// A cell is alive next if three cells of its 3x3 block are alive, or four with itself among them.
 void next_row(const Cell* __restrict above, const Cell* __restrict here, const Cell* __restrict below,
               const Cell* __restrict row, Cell* __restrict out, long columns) {
   for (long c = 0; c < columns; ++c) {

@@ -50,8 +50,8 @@ class LifePattern {
   long glider_columns_ = 0;
 };
 
-// `steps` generations on one core, by sums of three cells of a row: it shares neither code nor method with the kernel
-// above.
+// Computes `steps` generations on one core, from sums of three cells of a row. Shares neither code
+// nor method with the kernel above.
 LifeGrid life_reference(const LifeGrid& start, long steps);
 
 // The grid moved down and right by `by` on the torus.

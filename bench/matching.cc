@@ -1,5 +1,5 @@
-// What matching costs: MPIX_Matchall of many pairs between two ranks, beside as many plain messages of the same run.
-// See README.md.
+// Measures MPIX_Matchall of many pairs between two ranks, beside as many plain messages of the same
+// run. See README.md.
 #include <mpi.h>
 
 #include <fmt/format.h>
@@ -77,7 +77,7 @@ class Messages {
     return seconds;
   }
 
-  // Seconds on the slowest rank. The requests are made before the clock runs, and freed after it has stopped.
+  // Seconds on the slowest rank, without creating and freeing the requests.
   double match_all() {
     RequestSet requests;
     std::vector<MPI_Status> statuses(tags_.size());
@@ -178,7 +178,8 @@ int run(int argc, char** argv, const MpiProcess& process) {
 }  // namespace lanyard::bench
 
 int main(int argc, char** argv) {
-  // Two counters and two regions a pair on the sender's card, and some for the rest. What the user has set stays.
+  // The sender's card needs two counters and two regions a pair, and some for the rest. Limits
+  // that the user has set stay.
   const std::string most = std::to_string(lanyard::bench::kMostCounted);
   for (const char* limit : {"LANYARD_SIM_COUNTERS", "LANYARD_SIM_REGIONS"})
     setenv(limit, most.c_str(), 0);

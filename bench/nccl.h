@@ -1,5 +1,5 @@
-// Nccl: sends and receives of NVIDIA's NCCL, or of AMD's RCCL, whose library is looked for at run time: what programs
-// with GPUs in one node take else.
+// Nccl: sends and receives of NVIDIA's NCCL or AMD's RCCL, the usual choice for GPUs in one node.
+// The library is loaded at run time.
 #ifndef LANYARD_BENCH_NCCL_H_
 #define LANYARD_BENCH_NCCL_H_
 
@@ -16,8 +16,9 @@ namespace lanyard::bench {
 class Nccl {
  public:
   virtual ~Nccl() = default;
-  // A communicator of all ranks, each with the device that is current. Collective. Null on all, and `why` says why on
-  // those that know: `stream` is no GPU's, there is no such library, ranks share a GPU, or it refuses.
+  // Opens a communicator of all ranks, each with its current device. Collective. If that fails,
+  // returns null on all ranks, and ranks that know the reason set `why`: `stream` is not a GPU's,
+  // the library is missing, ranks share a GPU, or the library refuses.
   static std::unique_ptr<Nccl> open(const MpiProcess& process, Stream& stream, std::string& why);
 
   // "NCCL 2.28.3"

@@ -27,8 +27,8 @@ struct NamedMode {
   bool is_usual_on_host;
   bool is_usual_on_device;
 };
-// In the order in which they run: what needs no stream runs before there is one, what needs no
-// queue before there is a network card, so that no thread of theirs takes part in a baseline.
+// In the order of the runs. Modes without a stream run before there is one, and modes without a
+// queue before there is a network card: so no thread of theirs disturbs a baseline.
 constexpr NamedMode kModes[] = {
     {"sendrecv", PingpongMode::kSendrecv, false, false, true, false},
     {"persistent", PingpongMode::kPersistent, false, false, true, false},
@@ -256,8 +256,8 @@ class Pingpong {
     return us;
   }
 
-  // Messages of no bytes that each rank sends itself, both ranks at a time. Half of the time from the ring on: the card
-  // fires, raises the done word, and whoever waits sees it.
+  // Each rank sends itself messages of no bytes, both ranks at once. Reports half of the time from
+  // the ring until the card has fired and raised the done word, and the waiter sees it.
   void measure_doorbells(Report& report) {
     for (const NamedMode& mode : kModes) {
       if (!mode.has_queue || mode.mode == PingpongMode::kRsend)

@@ -1,7 +1,6 @@
-// What all benchmarks share of a program: this process in MPI, checks of MPI's return codes, and command lines.
+// Code that all benchmarks share: MPI set-up, checks of MPI's return codes, and command lines.
 //
-// A failed MPI call ends the whole job with the call's name and MPI's own words for the code: a benchmark has nothing
-// to recover.
+// A failed MPI call ends the whole job with the call's name and MPI's text for the code.
 #ifndef LANYARD_BENCH_PROGRAM_H_
 #define LANYARD_BENCH_PROGRAM_H_
 
@@ -34,7 +33,8 @@ inline void check(int code, const char* call) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-// This process in MPI_COMM_WORLD, which returns errors: MPI_Init to MPI_Finalize, and what all ranks agree on.
+// This process in MPI_COMM_WORLD, from MPI_Init to MPI_Finalize, and values agreed among all ranks.
+// Sets MPI_ERRORS_RETURN.
 class MpiProcess {
  public:
   MpiProcess(int* argc, char*** argv) {

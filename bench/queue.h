@@ -33,8 +33,8 @@ inline Json take(MPI_Info info) {
   return entries;
 }
 
-// Persistent requests of this process: created, matched together, freed together. A set that is never matched serves
-// MPI_Start and MPI_Wait as usual.
+// Persistent requests of this process: created, matched and freed together. Without a match they
+// serve MPI_Start and MPI_Wait as usual.
 class RequestSet {
  public:
   RequestSet() = default;
@@ -57,8 +57,8 @@ class RequestSet {
   // One that was made elsewhere.
   void add(MPI_Request request) { requests_.push_back(request); }
 
-  // Before the match: so many of them, from `first` on, are started and waited for together from then on. `set`: in
-  // turn with those of the other set, 0 or 1, of that name; or "none".
+  // Before the match: makes `count` requests from `first` on an exchange, to be started and waited
+  // for together. `set`: 0 or 1, used in turn with the other set of the same `name`; or "none".
   void merge(int first, int count, const std::string& name, const std::string& set) {
     MPI_Info info = MPI_INFO_NULL;
     check(MPI_Info_create(&info), "MPI_Info_create");
@@ -195,8 +195,8 @@ class StreamQueue {
 
 // ---- For reports
 
-// Adds the card, its wire and the strategy, by a queue's info, and all of that; null: there was no queue. A card that
-// has wires is called card/wire.
+// Adds the card, its wire and the strategy from a queue's info, then the info. Null: no queue.
+// A card that has wires is named card/wire.
 inline void add_nic(Report& report, const Json& info) {
   if (info.is_null())
     return report.remark("NIC: none (no stream mode)");
@@ -208,8 +208,8 @@ inline void add_nic(Report& report, const Json& info) {
   report.fact("nic", info);
 }
 
-// Adds to a row what became of deferred-work entries between two moments, by a queue's info, and the counters that are
-// open at the later one: the largest of all ranks. Null where there is no queue. Collective.
+// Adds to a row the entries posted and overflowed between two infos of a queue, and the counters
+// open at the later one: the largest of all ranks. Null without a queue. Collective.
 inline void add_entries(Json& row, const Json& before, const Json& after) {
   for (const char* key : {"counters", "entries_posted", "entries_overflowed"}) {
     row[key] = nullptr;

@@ -1,4 +1,4 @@
-// What a benchmark has measured: estimates from trials, progress meanwhile, and one report as text, CSV or JSON.
+// Results of a benchmark: estimates from trials, progress, and one report as text, CSV or JSON.
 #ifndef LANYARD_BENCH_REPORT_H_
 #define LANYARD_BENCH_REPORT_H_
 
@@ -12,7 +12,8 @@
 
 namespace lanyard::bench {
 
-// The mean of a few trials, the half width of its 95 % confidence interval by Student's t, and the least trial.
+// The mean of a few trials, the half width of its 95 % confidence interval by Student's t, and the
+// least trial.
 struct Estimate {
   double mean = 0;
   double min = 0;
@@ -27,8 +28,8 @@ using Json = nlohmann::ordered_json;
 
 inline Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-// Facts hold for the whole run. Each row is one result: an object whose keys are the table's columns. Every row of a
-// report has the same keys. A row with "verified": false makes the report wrong.
+// Facts hold for the whole run. Each row is one result: an object whose keys are the table's
+// columns, the same in every row. A row with "verified": false makes the report wrong.
 class Report {
  public:
   explicit Report(std::string benchmark) : benchmark_(std::move(benchmark)) {}
@@ -41,7 +42,8 @@ class Report {
 
   std::vector<Json>& rows() { return rows_; }
   bool verified() const;
-  // To stdout; `format` is text, csv or json. In CSV each row begins with the benchmark's name and the facts.
+  // Prints to stdout; `format` is text, csv or json. In CSV each row begins with the
+  // benchmark's name and the facts.
   void print(const std::string& format) const;
 
  private:

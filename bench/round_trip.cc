@@ -262,11 +262,11 @@ void RoundTrip::unpack(Slot& slot) {
     stream_->launch(slot.unpack);
 }
 
-// Regular sends wait for the peer's receive by themselves, so any order is correct. Rank 1 starts its next receive with
-// its pong, as the received data is out of the buffer: then the clear-to-send does not lie on the path from one ping to
-// the next. Not in the last iteration of a batch, for the queue's wait would wait for that receive, and rank 0 sends
-// the ping only when its own queue's wait is over. What can be one call is one: each costs the stream time.
-// Receives of rsend are started one iteration ahead: README.md says why every ready send finds its receive started.
+// Regular sends wait for the peer's receive, so any order is correct. Rank 1 starts its next
+// receive with its pong: then no ping waits for the clear-to-send. Except in a batch's last
+// iteration: the drain would wait for that receive, and rank 0 pings only after its own drain. As
+// few calls as possible, since each costs the stream time. In rsend receives start one iteration
+// ahead: README.md says why every ready send finds its receive started.
 void RoundTrip::enqueue_trips(uint64_t begin, uint64_t end) {
   if (!is_pinging() && !is_rsend())
     queue_->start(slot(begin).receive());
@@ -332,8 +332,8 @@ void RoundTrip::enqueue(uint64_t begin, uint64_t end) {
     enqueue_trips(begin, end);
 }
 
-// The first receive of the next batch, which rsend has started, is outstanding: the queue's wait would never return, as
-// the peer sends that message in the next batch.
+// In rsend the first receive of the next batch is already started. queue_->drain() would never
+// return, as the peer sends that message in the next batch.
 void RoundTrip::drain(bool is_last) {
   if (nccl_ != nullptr || (is_rsend() && !is_last))
     stream_->synchronize();

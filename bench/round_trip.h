@@ -1,22 +1,23 @@
 // One ping-pong between ranks 0 and 1 at one message size, in any of nine ways.
 //
-// An iteration is a ping from rank 0 and a pong from rank 1. Rank 1 sends its pong only when the ping has arrived (and
-// been unpacked), rank 0 its next ping only when the pong has: the classic measurement of latency. With pack, a kernel
-// copies each message from the user's array into the sent buffer, and another from the received buffer into the user's
-// array, as in Bridges et al., section VI.A; without, messages go from array to array.
+// An iteration is a ping from rank 0 and a pong from rank 1. Each rank sends only when the message
+// before has arrived (and been unpacked): the classic measurement of latency. With pack, kernels
+// copy each message from the user's array to a send buffer, and from a receive buffer to the user's
+// array (Bridges et al., section VI.A). Without, messages go from array to array.
 //
-// The first and the last timed iteration have slots (buffers and requests) of their own. So their payloads, different
-// for every iteration, still lie there after the last iteration and are compared byte by byte, while no clock runs. The
-// iterations between share one slot (two in mode rsend, and where Shape::two_buffers asks for it), whose contents are
+// The first and the last timed iteration have slots (buffers and requests) of their own. Payloads
+// differ in every iteration, so these are compared byte by byte after the clock has stopped. The
+// iterations between share one slot (two in mode rsend and with Shape::two_buffers), which is
 // compared too. Receive buffers are poisoned first.
 //
-// Where the stream is a GPU's the arrays and buffers are the GPU's memory, and kMpi copies messages to and from pinned
-// memory of the host, on the stream.
+// With a GPU's stream, arrays and buffers are in GPU memory, and kMpi copies messages to and from
+// pinned host memory on the stream.
 //
-// With Shape::is_merged the ping and its pong are an exchange of the rank that pings. The other cannot have one: its
-// pong answers a ping that it has waited for by itself.
+// With Shape::is_merged the ping and its pong are an exchange on the rank that pings. The other
+// rank cannot have one: it waits for the ping alone before its pong.
 //
-// Memory a rank: 6 times the message size without pack (8 times with two slots between), twice that with pack.
+// Memory a rank: 6 times the message size without pack (8 times with two slots
+// between), twice that with pack.
 #ifndef LANYARD_BENCH_ROUND_TRIP_H_
 #define LANYARD_BENCH_ROUND_TRIP_H_
 
@@ -61,9 +62,9 @@ class RoundTrip {
   };
   static constexpr uint64_t kGraphTrips = 20;
 
-  // Allocates, and in the stream modes matches: collective over both ranks. stream: null in
-  // kSendrecv and kPersistent; queue: null there, in kMpi, and in NCCL's modes, which alone have `nccl`. All outlive
-  // this object.
+  // Allocates, and in the stream modes matches: collective over both ranks. `stream`: null in
+  // kSendrecv and kPersistent. `queue`: null there, in kMpi and in NCCL's modes. `nccl`: only in
+  // NCCL's modes. All must outlive this object.
   RoundTrip(const Shape& shape, const MpiProcess& process, Stream* stream, StreamQueue* queue, Nccl* nccl = nullptr);
   ~RoundTrip();
   RoundTrip(const RoundTrip&) = delete;
@@ -104,8 +105,8 @@ class RoundTrip {
   bool is_rsend() const { return shape_.mode == PingpongMode::kRsend; }
   bool has_graphs() const { return shape_.mode == PingpongMode::kGraph || shape_.mode == PingpongMode::kNcclGraph; }
   bool alternates() const { return is_rsend() || shape_.two_buffers; }
-  // A kernel that sends itself messages sets something going by one ring an iteration: ready sends, in a set with the
-  // receives.
+  // In kKernel to itself, one ring an iteration starts all: sends are ready, in a
+  // set with the receives.
   bool rings_once() const { return shape_.is_to_self && shape_.mode == PingpongMode::kKernel; }
   // Who sends first.
   bool is_pinging() const { return shape_.is_to_self || process_.is_first(); }
@@ -145,8 +146,8 @@ class RoundTrip {
   StreamQueue* const queue_;
   Nccl* const nccl_;
   std::array<std::unique_ptr<Slot>, kSlots> slots_;
-  // Of the first iterations, of those between, of the last: each iteration has the slot that it has in mode kSend.
-  // Destroyed before the requests in them.
+  // For the first iterations, those between, and the last: each iteration uses the same slot as in
+  // mode kSend. Destroyed before the requests in them.
   std::array<Graph, 3> graphs_;
   TripsKernel trips_;
   std::string refusal_;

@@ -14,7 +14,7 @@
 
 namespace lanyard::bench {
 
-// A host stream of Lanyard's, owned. It stands in for a GPU stream, and functions on it for kernels.
+// A host stream of Lanyard's, owned. It stands in for a GPU stream, and its functions for kernels.
 class HostStream final : public Stream {
  public:
   HostStream() { check(MPIX_Host_stream_create(&stream_), "MPIX_Host_stream_create"); }

@@ -1,6 +1,7 @@
 # Reads the benchmarks' CSV (columns by name, from each header line) and prints a short table.
 # Prints "verified" and exits 0 only when every row says so and every needed mode has a row:
-#   awk -f demo_table.awk -v need_pingpong="mpi send" -v need_game_of_life="mpi" -v need_jacobi="copy" -v need_cg="mpi" FILE...
+#   awk -f demo_table.awk -v need_pingpong="mpi send" -v need_game_of_life="mpi" \
+#     -v need_jacobi="copy" -v need_cg="mpi" FILE...
 
 function get(name) { return (name in column) ? $column[name] : "" }
 

@@ -1,5 +1,5 @@
-// Conjugate gradients and pipelined conjugate gradients of a sparse matrix, stream-triggered and CPU-driven, after
-// Trotter et al. See README.md.
+// Conjugate gradients and pipelined conjugate gradients of a sparse matrix, stream-triggered and
+// CPU-driven, after Trotter et al. See README.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -315,8 +315,8 @@ class Benchmark {
     return row;
   }
 
-  // Judges the last solve, says what is wrong with it, and writes its residuals. `x`: what this rank found;
-  // `is_same`: in every trial. Collective.
+  // Checks the last solve, prints an error, writes the file of residuals, and adds the results to
+  // `row`. `x`: the solution of this rank; `is_same`: every trial gave it. Collective.
   bool verify(const std::string& method, const std::string& way, const Solver& solver, const std::vector<double>& x,
               bool is_same, Json& row) {
     const State state = solver.state();

@@ -1,12 +1,12 @@
-// Communication: moves what the ranks of a solver tell each other, values for the halo and sums. There are three ways:
+// Communication: moves halo values and sums between the ranks of a solver, in one of three ways:
 //
 //   mpi       the host synchronises the stream, then calls MPI
 //   stream    requests are matched once; the host only enqueues their starts and waits
-//   exchange  as stream; but the messages of a halo are one exchange with two sets, and so are those of a sum
+//   exchange  as stream, but a halo is one exchange with two sets, and so is a sum
 //
-// Between start_halo() and wait_halo() a rank multiplies what needs no other rank. Ghosts may be overwritten when the
-// next halo starts. In mpi the host has synchronised the stream since they were read; in stream their readers are
-// earlier in the stream; in exchange the next halo goes to the other set.
+// Between start_halo() and wait_halo() a rank multiplies the part that needs no ghosts. The next
+// halo may overwrite ghosts: in mpi the host has synchronised the stream since they were read, in
+// stream their readers come earlier in the stream. In exchange it goes to the other set.
 #ifndef LANYARD_BENCH_CG_COMMUNICATION_H_
 #define LANYARD_BENCH_CG_COMMUNICATION_H_
 
@@ -40,7 +40,8 @@ class Communication {
 
   int sets() const { return static_cast<int>(ghosts_.size()); }
 
-  // Sends what the stream has put into out(). The wait returns in which set of ghosts the stream finds what came.
+  // Sends the values that the stream has put into out(). wait_halo() returns the set of ghosts that
+  // holds the received values.
   virtual void start_halo() = 0;
   virtual int wait_halo() = 0;
   // Adds up what the stream has put into own_sums(), in the order of ranks in all ways but mpi.
@@ -49,9 +50,10 @@ class Communication {
 
   // Blocks the host until everything enqueued has run.
   virtual void synchronize() = 0;
-  // The host waits for the stream in every call, so it may as well look at the result of every iteration.
+  // True if every call blocks the host until the stream has run. Then the host can check the result
+  // of every iteration.
   virtual bool is_by_host() const = 0;
-  // Of the queue; null without one.
+  // The queue's info; null without a queue.
   virtual Json info() const = 0;
 
  protected:
@@ -66,8 +68,9 @@ class Communication {
   std::vector<AlignedBuffer> ghosts_;
 };
 
-// `name`: mpi, stream or exchange. `sums`: all ranges that will be added up. is_overlapped: something is enqueued
-// between a sum's start and its wait. Collective over MPI_COMM_WORLD: matches. The matrix and the stream outlive it.
+// `name`: mpi, stream or exchange. `sums`: all ranges that start_sum() will get. `is_overlapped`:
+// the solver enqueues work between start_sum() and wait_sum(). Matches; collective over
+// MPI_COMM_WORLD. The matrix and the stream must outlive the result.
 std::unique_ptr<Communication> make_communication(const std::string& name, const LocalMatrix& matrix,
                                                   const std::vector<SumRange>& sums, bool is_overlapped,
                                                   Stream& stream);

@@ -46,7 +46,8 @@ __device__ double of_lane(double value, int by, int lanes) {
 #endif
 }
 
-// `lanes` neighbouring threads a row. All threads of a warp make equally many rounds, as they exchange values.
+// `lanes` neighbouring threads a row. All threads of a warp exchange values, so all make the same
+// number of rounds.
 __global__ void product(ProductKernel k) {
   if (k.state->is_over)
     return;

@@ -1,8 +1,8 @@
 // The kernels of conjugate gradients as plain data, for host streams and for GPUs. No MPI.
 //
-// Scalars live in State, in the stream's memory, so that no kernel waits for the host (Trotter et al., section 3.1.2).
-// Once State::is_over every kernel leaves everything as it is: what was enqueued beyond the last iteration changes
-// nothing, and the number of iterations is exact.
+// Scalars live in State, in the stream's memory, so no kernel waits for the host (Trotter et al.,
+// section 3.1.2). Once State::is_over is set, kernels change nothing. So iterations enqueued beyond
+// the last have no effect, and the number of iterations is exact.
 #ifndef LANYARD_BENCH_CG_KERNELS_H_
 #define LANYARD_BENCH_CG_KERNELS_H_
 
@@ -109,8 +109,8 @@ using Kernel = std::variant<GatherKernel, ProductKernel, DotKernel, AxpyKernel, 
 // Enqueues a kernel, which must live until it has run. One thread at a time.
 void launch(Stream& stream, const Kernel& kernel);
 
-// In builds with GPU code. load_gpu_kernels() comes first: CUDA would load a kernel at its first launch, and may wait
-// then for the device, which may wait for what the host is about to launch.
+// Only in builds with GPU code. Call load_gpu_kernels() first. Otherwise CUDA loads each kernel at
+// its first launch and may then wait for the device, which may wait for the host's next launch.
 void load_gpu_kernels();
 void launch_on_gpu(Stream& stream, const Kernel& kernel);
 

@@ -1,9 +1,9 @@
-// LocalMatrix: the rows of a matrix that a rank owns, and which values of a vector it sends and receives to multiply
-// them. No MPI.
+// LocalMatrix: the rows of a matrix that a rank owns, and the values of a vector that it sends and
+// receives to multiply them. No MPI.
 //
-// The entries in own columns stand apart from those in other ranks' columns ("ghosts"), so that a rank multiplies the
-// former while the latter's values are in flight (Trotter et al., section 3.2.2). Ghosts are numbered by owner, then by
-// row: a message is received where it is read.
+// Entries in own columns are stored apart from those in other ranks' columns ("ghosts"). A rank
+// multiplies the former while the ghosts' values are in flight (Trotter et al., section 3.2.2).
+// Ghosts are numbered by owner, then by row: kernels read a message where it is received.
 #ifndef LANYARD_BENCH_CG_LOCAL_MATRIX_H_
 #define LANYARD_BENCH_CG_LOCAL_MATRIX_H_
 

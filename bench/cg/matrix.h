@@ -35,17 +35,18 @@ struct Matrix {
   std::function<void(int64_t row, std::vector<Entry>& entries)> row;
 };
 
-// The negative Laplacian on a line, square or cube of n points a side, not scaled: 3, 5 or 7 points with 2 d on the
-// diagonal and -1 beside it. Requires 1 to 3 dimensions and at most kMostRows rows.
+// The negative Laplacian on a line, square or cube of n points a side, not scaled: 3, 5 or 7 points
+// with 2 d on the diagonal and -1 beside it. Requires 1 to 3 dimensions and at most kMostRows rows.
 Matrix poisson(int dimensions, int64_t n);
 
 Matrix from_csr(Csr csr);
 
-// Reads a Matrix Market file of a symmetric matrix: coordinate; real, integer or pattern; general or symmetric. Memory
-// grows with what is read, not with what the header says. Throws BadInput.
+// Reads a Matrix Market file of a symmetric matrix: coordinate; real, integer or pattern; general
+// or symmetric. Memory grows with the entries read, not with the header's count. Throws BadInput.
 Csr read_matrix(const std::string& path);
 
-// Reads a Matrix Market file of a vector: array, real or integer, general, one column. Throws BadInput.
+// Reads a Matrix Market file of a vector: array, real or integer, general, one column.
+// Throws BadInput.
 std::vector<double> read_vector(const std::string& path, int64_t rows);
 
 }  // namespace lanyard::bench::cg

@@ -1,5 +1,5 @@
-// Solver: conjugate gradients and pipelined conjugate gradients, each written once over a few operations, on one
-// stream. kernels.h has the operations' kernels; how ranks communicate is Communication's business.
+// Solver: conjugate gradients and pipelined conjugate gradients on one stream, each written once
+// over a few operations. Their kernels are in kernels.h; Communication moves data between ranks.
 //
 // Sources: Trotter et al., listing 2 (CG); Ghysels and Vanroose, algorithm 3 (pipelined CG).
 #ifndef LANYARD_BENCH_CG_SOLVER_H_
@@ -58,13 +58,13 @@ class Array {
 // One thread. Every rank makes the same calls in the same order; errors end the job.
 class Solver {
  public:
-  // Collective over MPI_COMM_WORLD. `way`: as in make_communication(). `most_iterations`: of any solve. The matrix and
-  // the stream outlive the solver; the stream has no queue yet.
+  // Collective over MPI_COMM_WORLD. `way`: as `name` in make_communication(). `most_iterations`: of
+  // any solve. The matrix and the stream must outlive the solver. The stream has no queue yet.
   Solver(bool is_pipelined, const std::string& way, const LocalMatrix& matrix, int64_t most_iterations, Stream& stream);
 
-  // Solves A x = b from x = 0, until |r| <= tolerance |b| or `most` iterations are over. `b`: of the own rows. Where
-  // the host only enqueues, it looks for the end every so many iterations. `progress` gets the number of those
-  // enqueued. Blocks.
+  // Solves A x = b from x = 0, until |r| <= tolerance |b| or after `most` iterations. `b`: own
+  // rows. In stream and exchange the host checks for the end after every `check_every` iterations.
+  // `progress` gets the number of iterations enqueued. Blocks.
   void solve(const std::vector<double>& b, double tolerance, int64_t most, int64_t check_every,
              const std::function<void(int64_t)>& progress);
 
@@ -75,7 +75,8 @@ class Solver {
   std::vector<double> solution() const { return x_.read(); }
   Json info() const { return communication_->info(); }
 
-  // From now on the stream notes after each step what time it took. spent(): in the last solve, in ns, by part.
+  // From now on the stream records how long each step takes. spent(): ns in the last
+  // solve, by part.
   void measure() { is_measuring_ = true; }
   std::vector<int64_t> spent() const { return spent_.read(); }
 

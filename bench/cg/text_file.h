@@ -1,4 +1,4 @@
-// TextFile: lines of a file, plain or compressed by gzip. BadInput: what is wrong with a file. No MPI.
+// TextFile: lines of a file, plain or compressed by gzip. BadInput: an error in a file. No MPI.
 #ifndef LANYARD_BENCH_CG_TEXT_FILE_H_
 #define LANYARD_BENCH_CG_TEXT_FILE_H_
 
@@ -26,13 +26,14 @@ class TextFile {
  public:
   explicit TextFile(const std::string& path);
 
-  // Reads the next line that is neither blank nor begins with `comment`, and splits it into words. False at the end
-  // of the file; then line() is one behind the last. The words last until the next call.
+  // Reads the next line that is neither blank nor begins with `comment`, and splits it into words.
+  // They stay valid until the next call. False at the end of the file; then line() is one past the
+  // last line.
   bool next(char comment);
   const std::vector<std::string_view>& words() const { return words_; }
   int64_t line() const { return line_; }
 
-  // The file has no more bytes than this once it is decompressed: gzip saves at most a factor of 1032.
+  // An upper bound on the decompressed size: gzip saves at most a factor of 1032.
   int64_t most_bytes() const { return most_bytes_; }
 
   [[noreturn]] void fail(const std::string& reason) const { fail_at(line_, reason); }
@@ -51,7 +52,7 @@ class TextFile {
   int64_t line_ = 0;
 };
 
-// The number that the whole word is; a leading plus is allowed. False if it is none, or out of range.
+// Parses a whole word as a number; a leading plus is allowed. False if it is none or out of range.
 template <class Number>
 bool parse(std::string_view word, Number& number) {
   if (word.size() > 1 && word[0] == '+' && word[1] != '-')

@@ -8,8 +8,8 @@
 namespace lanyard::bench::cg {
 namespace {
 
-// The relative residual of the line with rhs "unit" after some iterations, which is that of the infinite line until it
-// meets an end. Nothing where it is not known.
+// The relative residual after some iterations on a line with rhs "unit". It equals that of an
+// infinite line until it meets an end. Nothing where it is not known.
 std::optional<double> known_residual(const Problem& problem, int64_t iterations) {
   const int64_t to_end = std::min(problem.matrix.centre, problem.matrix.rows - 1 - problem.matrix.centre);
   if (problem.dimensions != 1 || problem.rhs != "unit" || iterations + 1 > to_end)
@@ -18,7 +18,8 @@ std::optional<double> known_residual(const Problem& problem, int64_t iterations)
   return iterations == 0 ? 1 : std::sqrt(3.0) / 2 / ((n + 1) * std::sqrt((n + 0.5) * (n + 1.5)));
 }
 
-// Of squares and cubes with rhs "unit" and tolerance 1e-6. PETSc (KSPCG, KSPPIPECG) takes as many, of all but the last.
+// For squares and cubes with rhs "unit" and tolerance 1e-6. PETSc (KSPCG, KSPPIPECG) takes as many
+// iterations, for all but the last.
 struct KnownCount {
   int dimensions;
   int64_t n, iterations;

@@ -1,4 +1,4 @@
-// How many operations a solve takes, and what they are counted as (Trotter et al., section 4). No MPI.
+// The operations of a solve, and their flops and bytes (Trotter et al., section 4). No MPI.
 #ifndef LANYARD_BENCH_CG_WORK_H_
 #define LANYARD_BENCH_CG_WORK_H_
 

@@ -29,9 +29,9 @@ namespace {
 
 using halo::Mode;
 
-// When a step's inner slabs, which need no ghosts, are computed: on a second stream, beside the
-// halo exchange, and the host waits for both; after the exchange; or on the one stream, while the
-// messages are under way.
+// When a step computes its inner slabs, which need no ghosts. kBeside: on a second stream, beside
+// the halo exchange; the host waits for both. kAfter: after the exchange. kBetween: on the one
+// stream, while the messages are in flight.
 enum class Inner { kBeside, kAfter, kBetween };
 struct Variant {
   const char* name;

@@ -37,9 +37,9 @@ struct JacobiProblem {
 template <class T>
 std::vector<T> jacobi_reference(const JacobiProblem& problem);
 
-// The first cell of `found` that is not bit by bit as in `reference`; or that is too far from what
-// the sine's amplitude follows by a recurrence of one dimension less, 1e-13 with doubles; or, of an
-// impulse, is not the whole number that integers give. In words; empty if there is none.
+// Describes the first cell of `found` that differs in any bit from `reference`, or is wrong; empty
+// if there is none. A sine's cell is wrong if it is not within 1e-13 (floats: 1e-5) of a recurrence
+// of one dimension less. An impulse's is wrong if it is not the whole number that integers give.
 template <class T>
 std::string jacobi_difference(const JacobiProblem& problem, const std::vector<T>& found,
                               const std::vector<T>& reference);

@@ -46,8 +46,8 @@ void ThreadedNic::wait_since(uint64_t seen, Nanoseconds timeout) {
     return since->nic->idle() && since->nic->activity() == since->seen;
   };
   wire_->sleep(Wire::Sleeper::kHelper, limit, nothing_happened, &since);
-  // An arrival may have woken only this thread (W5), whose caller may now do other work: take the
-  // arrival in here. If another thread drives, it may have looked too early: wake a sleeper instead.
+  // An arrival may have woken only this thread (W5), whose caller may now do other work: handle it
+  // here. If another thread drives, it may have looked too early: wake a sleeper instead.
   if (progress() == 0) {
     wire_->attend();
     wire_->leave();

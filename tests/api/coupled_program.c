@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE  // setenv(), sleep()
-// One of two programs of a job. All ranks but the last run this one, which uses Lanyard. The last one
+// One of two programs of a job. All ranks but the last run this one, which uses Lanyard. The last
 // runs plain_program.c, which does not.
 //
 //   coupled_program none      matches nothing
@@ -10,7 +10,7 @@
 //   coupled_program received  rank 0 matches a receive from the last rank
 //   coupled_program no-card   rank 1 has no card, and rank 0 matches a send to it
 //   coupled_program two       as any, but a letter of rank 2 arrives before that of rank 0
-//   coupled_program ends      rank 0 gives up a match with rank 1, and ends before rank 1 matches with rank 2
+//   coupled_program ends      rank 0 gives up matching rank 1 and ends; rank 1 then matches rank 2
 #include <lanyard/lanyard.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -95,7 +95,8 @@ static void match_without_card(void) {
 static void signal_rank(int to, MPI_Comm own) { MPI_Send(NULL, 0, MPI_INT, to, 77, own); }
 static void wait_for_rank(int from, MPI_Comm own) { MPI_Recv(NULL, 0, MPI_INT, from, 77, own, MPI_STATUS_IGNORE); }
 
-// Rank 1 receives from any source and waits in a barrier. Rank 2, whose send does not fit, is known first.
+// Rank 1 receives from any source and waits in a barrier. The letter of rank 2 arrives first, but
+// its send has another tag.
 static void match_two_writers(MPI_Comm own, int rank) {
   int value = rank;
   MPI_Request request, match;
@@ -133,7 +134,8 @@ static void match_with(int peer, int send, MPI_Comm own) {
   check(MPI_Request_free(&request), "MPI_Request_free");
 }
 
-// Rank 0 is known to rank 2, which is busy until rank 0 is in MPI_Finalize. Rank 1 reads both letters of rank 0 then.
+// Rank 2 knows rank 0, and is busy until rank 0 is in MPI_Finalize. Only then does rank 1 read both
+// letters of rank 0.
 static void end_unanswered(MPI_Comm own, int rank) {
   if (rank == 0) {
     match_with(2, 1, own);

@@ -202,8 +202,8 @@ TEST(Poisson, IsTheLaplacian) {
   }
 }
 
-// For several partitions, one with ranks that have no rows: the ranks' products with the ghosts that they ask for are
-// the product with the whole matrix, and who receives gets what it asked for.
+// For several partitions, one with ranks that have no rows: the ranks' products with their ghosts
+// equal the product with the whole matrix, and each rank receives the rows that it asks for.
 TEST(LocalMatrix, MultipliesAsTheWholeOne) {
   const Matrix matrix = poisson(2, 6);
   const auto rows = dense(matrix);

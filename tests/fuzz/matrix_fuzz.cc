@@ -1,5 +1,5 @@
-// Fuzzes bench/cg's readers of matrices, vectors and partitions, plain and compressed: a file either is refused, or
-// gives what a solver relies on.
+// Fuzzes bench/cg's readers of matrices, vectors and partitions, plain and compressed. A file is
+// either refused or gives data that a solver can rely on.
 #include <sys/mman.h>
 #include <unistd.h>
 

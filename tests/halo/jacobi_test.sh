@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What bench/jacobi refuses, and that it finds a halo which came too late: of a card that counts messages before their
-# bytes are there, with a strategy that such a card does not bear.
+# Checks what bench/jacobi refuses, and that it detects a halo that arrives too late. For that a
+# card counts messages before their bytes are there, with a strategy that does not allow this.
 #
 #   jacobi_test.sh TOOLS_MPIRUN JACOBI
 set -uo pipefail

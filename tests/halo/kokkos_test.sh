@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The halo's adaptor for Kokkos, where Kokkos is installed: compiled against it outside of Bazel's view, and run.
+# Compiles the halo's adaptor for Kokkos, outside of Bazel, and runs it, where Kokkos is installed.
 #
 #   kokkos_test.sh TOOLS_MPIRUN LIBRARY
 set -euo pipefail

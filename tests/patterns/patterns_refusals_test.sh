@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What patterns cannot do it refuses with exit status 2 and one line; what it describes it does not run.
+# patterns refuses what it cannot do, with exit status 2 and one line.
+# With --describe it runs nothing.
 #
 #   patterns_refusals_test.sh PATTERNS LANYARD
 set -uo pipefail

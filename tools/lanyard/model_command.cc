@@ -225,7 +225,8 @@ int model_patterns(const Options& o, const Machine& machine, uint32_t ranks, uin
     if (!timing.ok())
       return usage_error(timing.status().message());
     const auto us = [](modelled::Picoseconds time) { return static_cast<double>(time) * 1e-6; };
-    // Of all steps: a card may be busy in one for the next, and the later half alone would be too fast.
+    // The mean of all steps. A card may work ahead for the next step, so the later
+    // half alone would be too fast.
     const double step = us(timing.value().ends.back()) / o.steps, bytes = static_cast<double>(one.data_bytes);
     const double least = us(least_time(one.plan, machine, model.placement));
     fmt::print(fmt::runtime(o.csv ? "modelled,{},{},{},{},{},{},{},{},{},{},{},{},{:.4f},{:.6f},{:.6f}\n"

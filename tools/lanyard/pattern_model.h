@@ -26,8 +26,8 @@ struct PatternModel {
 Result<modelled::Job> make_pattern_job(const bench::patterns::Plan& plan, uint32_t ranks,
                                        const modelled::Machine& machine, const PatternModel& model);
 
-// The least time that the cards allow the plan, each sending and receiving at once at full speed:
-// of each step what the busiest card needs for the larger of what it sends and what it receives
+// The least time that the cards allow the plan, each sending and receiving at full speed at once.
+// It adds up the time of each step's busiest card, for the larger of its sent and received bytes
 // (CommBench, section 5.2.1).
 modelled::Picoseconds least_time(const bench::patterns::Plan& plan, const modelled::Machine& machine,
                                  const modelled::Placement& placement);
