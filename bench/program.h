@@ -8,6 +8,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -23,14 +25,31 @@ inline std::string mpi_error_text(int code) {
   return std::string(text, static_cast<size_t>(length));
 }
 
-inline void check(int code, const char* call) {
-  if (code == MPI_SUCCESS) [[likely]]
-    return;
+[[noreturn]] inline void end_job(const std::string& why) {
   int rank = -1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::fprintf(stderr, "rank %d: %s: %s\n", rank, call, mpi_error_text(code).c_str());
+  std::fprintf(stderr, "rank %d: %s\n", rank, why.c_str());
   std::fflush(stderr);
   MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();
+}
+
+inline void check(int code, const char* call) {
+  if (code != MPI_SUCCESS) [[unlikely]]
+    end_job(std::string(call) + ": " + mpi_error_text(code));
+}
+
+// For std::set_terminate(): an exception that nobody catches ends the whole job with its text. Nothing is
+// unwound: destructors would wait for what has failed.
+[[noreturn]] inline void end_job_by_exception() {
+  try {
+    if (std::current_exception() != nullptr)
+      std::rethrow_exception(std::current_exception());
+  } catch (const std::exception& error) {
+    end_job(error.what());
+  } catch (...) {
+  }
+  end_job("an unknown exception");
 }
 
 // This process in MPI_COMM_WORLD, from MPI_Init to MPI_Finalize, and values agreed among all ranks.
@@ -38,6 +57,7 @@ inline void check(int code, const char* call) {
 class MpiProcess {
  public:
   MpiProcess(int* argc, char*** argv) {
+    std::set_terminate(end_job_by_exception);
     check(MPI_Init(argc, argv), "MPI_Init");
     check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");

@@ -55,8 +55,9 @@ for mpi in openmpi mpich; do
       passed=$((passed + 2))
       continue
     fi
-    [[ $under == unshare* ]] && words="is in another container (user namespace)" || words="(ulimit -f)"
-    wires=shm check none 2 "" "MPIX_Queue_init: |$words|LANYARD_SIM_WIRE=tcp" "has ended|all is well"
+    [[ $under == unshare* ]] && words="MPIX_Match: |is in another container (user namespace)" ||
+      words="MPIX_Queue_init: |(ulimit -f)"
+    wires=shm check none 2 "" "$words|LANYARD_SIM_WIRE=tcp" "has ended|all is well"
     wires=tcp check none 2 "" "all is well" "got an error"
   done
 done
