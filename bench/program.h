@@ -39,8 +39,8 @@ inline void check(int code, const char* call) {
     end_job(std::string(call) + ": " + mpi_error_text(code));
 }
 
-// For std::set_terminate(): an exception that nobody catches ends the whole job with its text. Nothing is
-// unwound: destructors would wait for what has failed.
+// For std::set_terminate(): an exception that nobody catches ends the whole job with its text. No
+// destructor runs: it would wait for what has failed.
 [[noreturn]] inline void end_job_by_exception() {
   try {
     if (std::current_exception() != nullptr)

@@ -3,10 +3,11 @@
 gpu_kernels: an image as bytes in a C++ source, lanyard::gpu::kKernelImage, for programs that load it with the vendor's
 driver. No host code of the vendor's compiler and no run-time library get in, so the result links anywhere.
 
-gpu_objects: an object file with host and device code, for programs that use the vendor's run-time library. It is a
-source of a cc_library that depends on @gpu_toolkits//:cuda_runtime or :hip_runtime.
+gpu_libraries: libraries <vendor>_<name> of host and device code, for programs that use the vendor's run-time library.
+It returns what to put into deps: the library of the build's configuration, or nothing.
 """
 
+load("@rules_cc//cc:defs.bzl", "cc_library")
 load("@gpu_toolkits//:defs.bzl", "HIPCC", "HIPCC_MISSING", "NVCC", "NVCC_MISSING")
 
 def _compile(ctx, result, cuda_options, hip_options, options):
@@ -85,7 +86,38 @@ gpu_kernels = rule(
     attrs = _ATTRIBUTES,
 )
 
-gpu_objects = rule(
+_gpu_objects = rule(
     implementation = _gpu_objects_impl,
     attrs = _ATTRIBUTES,
 )
+
+_VENDORS = {
+    "cuda": [
+        "80",
+        "90",
+    ],
+    "hip": ["gfx90a"],
+}
+
+def gpu_libraries(name, src, deps, defines = []):
+    choices = {"//conditions:default": []}
+
+    # Only the vendors' own configurations build these (tag manual).
+    for vendor, archs in _VENDORS.items():
+        _gpu_objects(
+            name = "%s_%s_objects" % (vendor, name),
+            src = src,
+            archs = archs,
+            tags = ["manual"],
+            vendor = vendor,
+            deps = deps,
+        )
+        cc_library(
+            name = "%s_%s" % (vendor, name),
+            srcs = [":%s_%s_objects" % (vendor, name)],
+            defines = defines,
+            tags = ["manual"],
+            deps = ["@gpu_toolkits//:%s_runtime" % vendor],
+        )
+        choices["//tools/third_party/gpu:" + vendor] = [":%s_%s" % (vendor, name)]
+    return select(choices)
