@@ -39,13 +39,13 @@ EOF
 
 cmake -S "$examples" -B examples -DFORTRAN=ON "${wrapped[@]}" >examples.log 2>&1 &&
   cmake --build examples >>examples.log 2>&1 || { cat examples.log; fail "CMake, the examples"; }
-for program in ring ring_cpp heat halo; do run "CMake, the examples, $program" "examples/$program"; done
-cp "$examples/example.c" ring.cc  # valid C++ too
+for program in ring ring_cpp heat solver halo; do run "CMake, the examples, $program" "examples/$program"; done
+cp "$examples/example.c" example.cc  # valid C++ too
 project c C example.c "Lanyard::Lanyard" "${wrapped[@]}"
 project c-after-the-mpi C example.c "MPI::MPI_C Lanyard::Lanyard" "${wrapped[@]}"
-project c++ CXX ring.cc "Lanyard::Lanyard MPI::MPI_CXX" "${wrapped[@]}"
+project c++ CXX example.cc "Lanyard::Lanyard MPI::MPI_CXX" "${wrapped[@]}"
 # A C++ program also gets the C++ bindings of the MPI's headers, if there are any.
-project c++-beside-c "C CXX" ring.cc "Lanyard::Lanyard" "${wrapped[@]}"
+project c++-beside-c "C CXX" example.cc "Lanyard::Lanyard" "${wrapped[@]}"
 project wrapper-as-compiler C example.c "Lanyard::Lanyard" "-DCMAKE_C_COMPILER=mpicc.$mpi"
 project fortran Fortran halo.f90 "MPI::MPI_Fortran Lanyard::Fortran" "${wrapped[@]}"
 project fortran-from-source "C Fortran" halo.f90 "Lanyard::Fortran" -DLanyard_FORTRAN_SOURCE=ON "${wrapped[@]}"

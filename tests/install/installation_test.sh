@@ -50,7 +50,7 @@ run "Fortran without the module" ./plain
 run "Fortran, the module from its source" ./halo-source
 
 make -s -C "$examples" MPI="$mpi" all halo || fail "the examples' Makefile"
-for program in ring ring_cpp heat halo; do run "the examples' Makefile, $program" "$examples/$program"; done
+for program in ring ring_cpp heat solver halo; do run "the examples' Makefile, $program" "$examples/$program"; done
 
 # Wrong link order: the program finds the MPI first, and Lanyard reports that.
 "mpicc.$mpi" "$examples/example.c" -I"$prefix/include" "$("mpicc.$mpi" -show | grep -o -e '-L[^ ]*' | sed -n '1s/-L//p')/$(
