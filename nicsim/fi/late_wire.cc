@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace lanyard::nicsim::fi {
 
@@ -23,21 +22,16 @@ class LateWire::LateSink final : public Sink {
     std::byte* to = sink_.place(plain(packet));
     if (to == nullptr || packet.bytes == 0 || is_marked(packet))
       return to;
-    auto write = std::make_unique<Write>();
-    write->source = packet.source;
-    write->token = packet.token;
-    write->to = to;
-    write->bytes.resize(packet.bytes);
-    std::byte* staging = write->bytes.data();
-    wire_.arriving_.push_back(std::move(write));
-    return staging;
+    wire_.arriving_.push_back(
+        {.source = packet.source, .token = packet.token, .to = to, .bytes = std::vector<std::byte>(packet.bytes)});
+    return wire_.arriving_.back().bytes.data();
   }
   void landed(const Packet& packet, bool placed) override {
     // Add it before it counts: once it has counted, the region may be closed.
-    if (std::unique_ptr<Write> write = take(packet)) {
+    if (std::list<Write> write = take(packet); !write.empty()) {
       const std::lock_guard lock(wire_.mutex_);
-      write->due = steady_clock::now() + kDelay;
-      wire_.counted_.push_back(std::move(write));
+      write.front().due = steady_clock::now() + kDelay;
+      wire_.counted_.splice(wire_.counted_.end(), write);
       wire_.counted_size_.store(wire_.counted_.size());
     } else if (is_marked(packet)) {
       wire_.settle();
@@ -64,15 +58,15 @@ class LateWire::LateSink final : public Sink {
     packet.offset &= ~kDeliveryMark;
     return packet;
   }
-  std::unique_ptr<Write> take(const Packet& packet) {
-    std::vector<std::unique_ptr<Write>>& all = wire_.arriving_;
-    const auto found = std::find_if(all.begin(), all.end(), [&](const std::unique_ptr<Write>& write) {
-      return write->source == packet.source && write->token == packet.token;
+  // The write, if it is to be late.
+  std::list<Write> take(const Packet& packet) {
+    std::list<Write>& all = wire_.arriving_;
+    std::list<Write> taken;
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Write& write) {
+      return write.source == packet.source && write.token == packet.token;
     });
-    if (found == all.end())
-      return nullptr;
-    std::unique_ptr<Write> taken = std::move(*found);
-    all.erase(found);
+    if (found != all.end())
+      taken.splice(taken.end(), all, found);
     return taken;
   }
 
@@ -82,7 +76,8 @@ class LateWire::LateSink final : public Sink {
 
 size_t LateWire::poll(Sink& sink) {
   LateSink late(*this, sink);
-  return copy_what_is_due() + wire_->poll(late);
+  const size_t delivered = counted_size_.load() == 0 ? 0 : deliver(steady_clock::now());
+  return delivered + wire_->poll(late);
 }
 
 bool LateWire::give_up_stalled(uint64_t key, Sink& sink) {
@@ -90,32 +85,21 @@ bool LateWire::give_up_stalled(uint64_t key, Sink& sink) {
   return wire_->give_up_stalled(key, late);
 }
 
-size_t LateWire::copy_what_is_due() {
-  if (counted_size_.load() == 0)
-    return 0;
+size_t LateWire::deliver(Time now) {
   const std::lock_guard lock(mutex_);
-  const steady_clock::time_point now = steady_clock::now();
-  size_t copied = 0;
-  for (; !counted_.empty() && counted_.front()->due <= now; ++copied) {
-    std::memcpy(counted_.front()->to, counted_.front()->bytes.data(), counted_.front()->bytes.size());
+  size_t delivered = 0;
+  for (; !counted_.empty() && counted_.front().due <= now; ++delivered) {
+    std::memcpy(counted_.front().to, counted_.front().bytes.data(), counted_.front().bytes.size());
     counted_.pop_front();
   }
   counted_size_.store(counted_.size());
-  return copied;
+  return delivered;
 }
 
-void LateWire::settle() {
-  const std::lock_guard lock(mutex_);
-  for (const std::unique_ptr<Write>& write : counted_)
-    std::memcpy(write->to, write->bytes.data(), write->bytes.size());
-  counted_.clear();
-  counted_size_.store(0);
-}
-
-void LateWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) {
+void LateWire::sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) {
   if (counted_size_.load() > 0)
     timeout = std::min<Nanoseconds>(timeout, kDelay);
-  wire_->sleep(who, timeout, idle, object);
+  wire_->sleep(who, timeout, idle);
 }
 
 }  // namespace lanyard::nicsim::fi

@@ -6,13 +6,12 @@
 // A packet does not say whether delivery was requested, so the initiator's provider marks its
 // offset (kDeliveryMark). All NICs of a job must have this wire, or none. A NIC's messages to
 // itself bypass the wire and are not late.
-// in time.
 #ifndef LANYARD_NICSIM_FI_LATE_WIRE_H_
 #define LANYARD_NICSIM_FI_LATE_WIRE_H_
 
 #include <atomic>
 #include <chrono>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -44,27 +43,29 @@ class LateWire final : public Wire {
   bool give_up_stalled(uint64_t key, Sink& sink) override;
   void attend() override { wire_->attend(); }
   void leave() override { wire_->leave(); }
-  void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) override;
+  void sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) override;
   void wake(Sleeper who) override { wire_->wake(who); }
 
-  // Waits until all bytes counted so far are in memory.
-  void settle();
+  // Puts all bytes counted so far into memory.
+  void settle() { deliver(Time::max()); }
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
   class LateSink;
   struct Write {
     uint32_t source = 0, token = 0;
     std::byte* to = nullptr;
     std::vector<std::byte> bytes;
-    std::chrono::steady_clock::time_point due = {};  // set when it is counted
+    Time due = {};  // set when it is counted
   };
 
-  size_t copy_what_is_due();
+  // Puts the bytes into memory that are due by `now`; returns the number of writes.
+  size_t deliver(Time now);
 
   const std::unique_ptr<Wire> wire_;
-  std::vector<std::unique_ptr<Write>> arriving_;  // for the driver; the wire keeps pointers to their bytes
-  std::mutex mutex_;                              // guards the members below
-  std::deque<std::unique_ptr<Write>> counted_;
+  std::list<Write> arriving_;  // for the driver; the wire keeps pointers to their bytes
+  std::mutex mutex_;           // guards the members below
+  std::list<Write> counted_;
   std::atomic<size_t> counted_size_{0};
 };
 

@@ -88,15 +88,13 @@ bool DeviceMover::lend(Region& region) {
 // ---- Out
 
 void DeviceMover::move(const Packet& packet, LocalSpan from, const Landing& landing) {
-  Move move;
-  move.packet = packet;
-  move.from = address(from);
-  move.to = landing.address;
-  move.fills = !is_device(from.region);
-  move.spreads = !is_device(landing.region);
-  move.source = from.region;
-  move.target = landing.region;
-  begin(move);
+  begin({.fills = !is_device(from.region),
+         .spreads = !is_device(landing.region),
+         .packet = packet,
+         .from = address(from),
+         .to = landing.address,
+         .source = from.region,
+         .target = landing.region});
 }
 
 void DeviceMover::send(uint32_t peer, const Packet& packet, LocalSpan from) {
@@ -115,13 +113,11 @@ void DeviceMover::send(uint32_t peer, const Packet& packet, LocalSpan from) {
 
 void DeviceMover::stage(const Sent& sent) {
   sent_[sent.packet.token].state = Sent::State::kStaging;
-  Move move;
-  move.goal = Move::Goal::kSend;
-  move.packet = sent.packet;
-  move.peer = sent.peer;
-  move.from = address(sent.from);
-  move.source = sent.from.region;
-  begin(move);
+  begin({.goal = Move::Goal::kSend,
+         .packet = sent.packet,
+         .peer = sent.peer,
+         .from = address(sent.from),
+         .source = sent.from.region});
 }
 
 void DeviceMover::acknowledged(uint32_t token) {
@@ -161,13 +157,13 @@ bool DeviceMover::landed(const Packet& packet) {
   const auto found = find(packet);
   if (found == arrivals_.end())
     return false;
-  Move move;
-  move.packet = found->packet;
-  move.from = move.staging = found->staging;
-  move.to = found->landing.address;
-  move.target = found->landing.region;
+  const Arrival arrival = *found;
   arrivals_.erase(found);
-  begin(move);
+  begin({.packet = arrival.packet,
+         .from = arrival.staging,
+         .to = arrival.landing.address,
+         .staging = arrival.staging,
+         .target = arrival.landing.region});
   return true;
 }
 
@@ -192,14 +188,12 @@ bool DeviceMover::pull(const Packet& packet, const Landing& landing, const std::
     borrowings_.ended(borrowed);
     return false;
   }
-  Move move;
-  move.packet = packet;
-  move.from = borrowed + packet.operand;
-  move.to = landing.address;
-  move.spreads = !is_device(landing.region);
-  move.borrowed = borrowed;
-  move.target = landing.region;
-  begin(move);
+  begin({.spreads = !is_device(landing.region),
+         .packet = packet,
+         .from = borrowed + packet.operand,
+         .to = landing.address,
+         .borrowed = borrowed,
+         .target = landing.region});
   return true;
 }
 
@@ -275,18 +269,19 @@ bool DeviceMover::advance(Move& move, uint64_t& budget) {
   using Phase = Move::Phase;
   if (move.dropped && move.phase != Phase::kCopy)
     move.phase = Phase::kOver;
-  const auto portion = [&] {
+  // Copies a portion, and returns whether that was anything.
+  const auto copy = [&](std::byte* to, const std::byte* from) {
     const uint64_t bytes = std::min(budget, move.packet.bytes - move.done);
+    std::memcpy(to + move.done, from + move.done, bytes);
     budget -= bytes;
-    return bytes;
+    move.done += bytes;
+    return bytes > 0;
   };
   switch (move.phase) {
     case Phase::kFill: {
-      const uint64_t bytes = portion();
-      std::memcpy(move.staging + move.done, move.from + move.done, bytes);
-      move.done += bytes;
+      const bool copied = copy(move.staging, move.from);
       if (move.done < move.packet.bytes)
-        return bytes > 0;
+        return copied;
       move.phase = Phase::kStart;
       start(move);
       return true;
@@ -302,12 +297,10 @@ bool DeviceMover::advance(Move& move, uint64_t& budget) {
       return true;
     }
     case Phase::kSpread: {
-      const uint64_t bytes = portion();
-      std::memcpy(move.to + move.done, move.staging + move.done, bytes);
-      move.done += bytes;
+      const bool copied = copy(move.to, move.staging);
       if (move.done == move.packet.bytes)
         move.phase = Phase::kOver;
-      return bytes > 0;
+      return copied;
     }
     case Phase::kOver: return false;
   }
@@ -347,6 +340,54 @@ void DeviceMover::finish(const Move& move) {
     return;  // the operation has ended with its peer
   sent_[move.packet.token].state = Sent::State::kNone;
   client_.not_sent(move.peer, move.packet, move.code);
+}
+
+// ---- Memory that peers have lent
+
+Borrowings::~Borrowings() {
+  for (const Borrowing& each : borrowings_)
+    memory_.give_back(each.memory);
+}
+
+std::byte* Borrowings::borrow(uint32_t source, uint64_t registration, const DeviceMemory::Loan& loan,
+                              nic::RegionId target, int device) {
+  const auto found = std::find_if(borrowings_.begin(), borrowings_.end(), [&](const Borrowing& each) {
+    return each.source == source && each.registration == registration && each.device == device && each.loan == loan;
+  });
+  if (found != borrowings_.end()) {
+    ++found->copies;
+    if (std::find(found->targets.begin(), found->targets.end(), target) == found->targets.end())
+      found->targets.push_back(target);
+    return found->memory;
+  }
+  // The source has registered the memory again: it may be other memory at the same address.
+  std::erase_if(borrowings_, [&](const Borrowing& each) {
+    if (each.source != source || each.registration == registration || each.loan != loan || each.copies > 0)
+      return false;
+    memory_.give_back(each.memory);
+    return true;
+  });
+  const Result<std::byte*> memory = memory_.borrow(loan, device);
+  if (!memory.ok())
+    return nullptr;
+  borrowings_.push_back({source, registration, loan, device, memory.value(), 1, {target}});
+  return memory.value();
+}
+
+void Borrowings::ended(const std::byte* borrowed) {
+  const auto found = std::find_if(borrowings_.begin(), borrowings_.end(),
+                                  [&](const Borrowing& each) { return each.memory == borrowed && each.copies > 0; });
+  LANYARD_CHECK(found != borrowings_.end(), "ended() needs a copy in flight from this memory");
+  --found->copies;
+}
+
+void Borrowings::forget(nic::RegionId target) {
+  std::erase_if(borrowings_, [&](Borrowing& each) {
+    if (std::erase(each.targets, target) == 0 || !each.targets.empty())
+      return false;
+    memory_.give_back(each.memory);
+    return true;
+  });
 }
 
 }  // namespace lanyard::nicsim

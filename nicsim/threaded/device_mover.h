@@ -26,12 +26,45 @@
 
 #include "nicsim/model/nic_model.h"
 #include "nicsim/model/packet.h"
-#include "nicsim/threaded/borrowings.h"
 #include "transport/base/device_memory.h"
 #include "transport/base/status.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::nicsim {
+
+// Memory that other processes have lent to this NIC. It borrows each range once and keeps it while
+// any region exists that has received data from it.
+class Borrowings {
+ public:
+  explicit Borrowings(DeviceMemory& memory) : memory_(memory) {}
+  // Gives everything back. Requires that no copy is in flight.
+  ~Borrowings();
+  Borrowings(const Borrowings&) = delete;
+  Borrowings& operator=(const Borrowings&) = delete;
+
+  // Returns the address of a range that `source` has lent, for one copy into `target`, until
+  // ended(). Null if the range is out of reach. `device` is the target's device. `registration`
+  // tells the loan from earlier loans of the same memory.
+  std::byte* borrow(uint32_t source, uint64_t registration, const DeviceMemory::Loan& loan, nic::RegionId target,
+                    int device);
+  void ended(const std::byte* borrowed);
+  // Requires that the region is deregistered and that all copies into it have ended.
+  void forget(nic::RegionId target);
+
+ private:
+  struct Borrowing {
+    uint32_t source = 0;
+    uint64_t registration = 0;
+    DeviceMemory::Loan loan;
+    int device = DeviceMemory::kHost;  // the device that reaches it
+    std::byte* memory = nullptr;
+    uint32_t copies = 0;                 // in flight
+    std::vector<nic::RegionId> targets;  // regions that have received data from it
+  };
+
+  DeviceMemory& memory_;
+  std::vector<Borrowing> borrowings_;
+};
 
 class DeviceMover {
  public:
@@ -130,16 +163,16 @@ class DeviceMover {
     bool dropped = false;  // its operation has failed already
     bool fills = false;    // the source is host memory of the user: go through staging
     bool spreads = false;  // the target is, likewise
-    Packet packet;
+    Packet packet = {};
     uint32_t peer = 0;  // kSend: the receiver
     const std::byte* from = nullptr;
     std::byte* to = nullptr;
     std::byte* staging = nullptr;
     const std::byte* borrowed = nullptr;  // the lent range of `from`, if a peer has lent it
     uint64_t done = 0;                    // bytes, during kFill and kSpread
-    DeviceMemory::Copy copy;
-    nic::RegionId source;  // a region of this NIC; may be none
-    nic::RegionId target;  // likewise
+    DeviceMemory::Copy copy = {};
+    nic::RegionId source = {};  // a region of this NIC; may be none
+    nic::RegionId target = {};  // likewise
   };
 
   std::byte* address(nic::LocalSpan span) const { return regions_[span.region.value].base + span.offset; }

@@ -15,24 +15,42 @@
 #ifndef LANYARD_NICSIM_THREADED_DOORBELL_WORDS_H_
 #define LANYARD_NICSIM_THREADED_DOORBELL_WORDS_H_
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "transport/base/check.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::nicsim {
 
 class DoorbellWords {
  public:
-  explicit DoorbellWords(uint32_t counters);
-  ~DoorbellWords();
+  explicit DoorbellWords(uint32_t counters) {
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    bytes_ = (counters * sizeof(uint64_t) + page - 1) / page * page;
+    void* pages = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    LANYARD_CHECK(pages != MAP_FAILED, "memory for doorbell words");
+    words_ = static_cast<uint64_t*>(pages);
+  }
+  ~DoorbellWords() { ::munmap(words_, bytes_); }
   DoorbellWords(const DoorbellWords&) = delete;
   DoorbellWords& operator=(const DoorbellWords&) = delete;
 
   // Returns the counter's word. read() looks at it until take_back().
-  uint64_t* hand_out(nic::CounterId counter);
-  void take_back(nic::CounterId counter);
+  uint64_t* hand_out(nic::CounterId counter) {
+    const auto is_its = [&](const Armed& armed) { return armed.counter == counter.value; };
+    if (std::none_of(armed_.begin(), armed_.end(), is_its))
+      armed_.push_back({.counter = counter.value, .seen = load(counter.value)});
+    return &words_[counter.value];
+  }
+  void take_back(nic::CounterId counter) {
+    std::erase_if(armed_, [&](const Armed& armed) { return armed.counter == counter.value; });
+  }
   uint32_t handed_out() const { return static_cast<uint32_t>(armed_.size()); }
 
   // Calls ring(counter, value) for every word that has grown since the last call. Returns how many.

@@ -1,8 +1,9 @@
 #include "nicsim/threaded/lagging_memory.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <deque>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -15,6 +16,7 @@ namespace lanyard::nicsim {
 
 namespace {
 
+namespace asio = boost::asio;
 using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
@@ -22,8 +24,15 @@ class LaggingMemory final : public DeviceMemory {
  public:
   LaggingMemory(DeviceMemory& memory, microseconds lag) : memory_(memory), lag_(lag) {}
   // Delivers what is late.
-  ~LaggingMemory() override;
-  Status start();
+  ~LaggingMemory() override {
+    work_.reset();
+    if (thread_.joinable())
+      thread_.join();
+  }
+  Status start() {
+    LANYARD_ASSIGN_OR_RETURN(thread_, start_service_thread("lanyard-lag", [this] { late_.run(); }));
+    return {};
+  }
 
   const char* kind() const override { return memory_.kind(); }
   Result<int> device_of(const void* address, uint64_t bytes) const override {
@@ -45,49 +54,25 @@ class LaggingMemory final : public DeviceMemory {
     std::byte* shadow = nullptr;  // the source's bytes; null for a copy without delay
     void* to = nullptr;
     uint64_t bytes = 0;
-    steady_clock::time_point due = {};  // set once has_ended() has returned true
   };
 
-  void run();
   void deliver(const DelayedCopy& late);
 
   DeviceMemory& memory_;
   const microseconds lag_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  std::mutex mutex_;                // guards the next two members
   std::vector<DelayedCopy> early_;  // has_ended() has not returned true yet
-  std::deque<DelayedCopy> late_;
   uint64_t numbers_ = 0;
-  bool stopping_ = false;
+  asio::io_context late_{1};  // delivers in the order of the ends
+  asio::executor_work_guard<asio::io_context::executor_type> work_{late_.get_executor()};
   std::thread thread_;
 };
-
-LaggingMemory::~LaggingMemory() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable())
-    thread_.join();
-}
-
-Status LaggingMemory::start() {
-  Result<std::thread> thread = start_service_thread("lanyard-lag", [this] { run(); });
-  if (!thread.ok())
-    return thread.status();
-  thread_ = std::move(thread.value());
-  return {};
-}
 
 Result<DeviceMemory::Copy> LaggingMemory::start_copy(void* to, const void* from, uint64_t bytes) {
   DelayedCopy early{.to = to, .bytes = bytes};
   const Result<int> device = memory_.device_of(to, bytes);
   if (device.ok() && device.value() != kHost) {
-    const Result<std::byte*> shadow = memory_.take_staging(bytes);
-    if (!shadow.ok())
-      return shadow.status();
-    early.shadow = shadow.value();
+    LANYARD_ASSIGN_OR_RETURN(early.shadow, memory_.take_staging(bytes));
   }
   const Result<Copy> copy = memory_.start_copy(early.shadow != nullptr ? early.shadow : to, from, bytes);
   if (!copy.ok()) {
@@ -104,13 +89,12 @@ Result<DeviceMemory::Copy> LaggingMemory::start_copy(void* to, const void* from,
 
 Result<bool> LaggingMemory::has_ended(Copy copy) {
   const std::lock_guard lock(mutex_);
-  const auto found =
-      std::find_if(early_.begin(), early_.end(), [&](const DelayedCopy& each) { return each.number == copy.number; });
+  const auto found = std::ranges::find(early_, copy.number, &DelayedCopy::number);
   LANYARD_CHECK(found != early_.end(), "has_ended() needs a copy that has not ended yet");
   const Result<bool> ended = memory_.has_ended(found->copy);
   if (ended.ok() && !ended.value())
     return false;
-  DelayedCopy early = *found;
+  const DelayedCopy early = *found;
   early_.erase(found);
   if (early.shadow == nullptr)
     return ended;
@@ -118,31 +102,11 @@ Result<bool> LaggingMemory::has_ended(Copy copy) {
     memory_.give_staging(early.shadow);
     return ended;
   }
-  early.due = steady_clock::now() + lag_;
-  late_.push_back(early);
-  changed_.notify_all();
+  asio::post(late_, [this, early, due = steady_clock::now() + lag_] {
+    std::this_thread::sleep_until(due);
+    deliver(early);
+  });
   return true;
-}
-
-void LaggingMemory::run() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    if (late_.empty()) {
-      if (stopping_)
-        return;
-      changed_.wait(lock);
-      continue;
-    }
-    const DelayedCopy late = late_.front();
-    if (!stopping_ && steady_clock::now() < late.due) {
-      changed_.wait_until(lock, late.due);
-      continue;
-    }
-    late_.pop_front();
-    lock.unlock();
-    deliver(late);
-    lock.lock();
-  }
 }
 
 // Delivers the bytes. A failure here goes unreported: has_ended() returned true long before.

@@ -1,10 +1,15 @@
 #include "nicsim/threaded/threaded_nic.h"
 
+#include <algorithm>
 #include <string>
+
+#include "transport/nic/descriptor.h"
 
 namespace lanyard::nicsim {
 
 using nic::CounterId;
+using nic::DeferredOp;
+using nic::Op;
 using nic::RegionId;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -19,6 +24,8 @@ constexpr uint32_t kSpareCommands = 1024;
 constexpr milliseconds kLandingNap{1};
 constexpr milliseconds kStandstill{1000};
 constexpr int kMostStuck = 4;  // checks of a message that cannot be given up
+
+Status no_peer(const Op& op) { return {Code::kNotFound, "there is no peer " + std::to_string(op.remote.peer)}; }
 
 }  // namespace
 
@@ -55,17 +62,8 @@ ThreadedNic::~ThreadedNic() {
     owner_.join();
 }
 
-void ThreadedNic::set_witness(Witness* witness) {
-  Driving driving(*this);
-  model_.set_witness(witness);
-}
-
 Status ThreadedNic::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   Driving driving(*this);
-  if (peer_count_.load() != 0)
-    return {Code::kInvalidState, "set_peers() was called before"};
-  if (self >= peers.size() || peers[self].bytes != wire_->address().bytes)
-    return {Code::kInvalidArgument, "the address at index self is not this NIC's"};
   LANYARD_RETURN_IF_ERROR(wire_->set_peers(peers, self));
   self_ = self;
   model_.set_self(self);
@@ -102,8 +100,7 @@ void ThreadedNic::knows(uint32_t peer) {
 
 Result<CounterId> ThreadedNic::open_counter() {
   LANYARD_RETURN_IF_ERROR(start_owner());
-  Driving driving(*this, Driving::Afterwards::kLittle);
-  return model_.open_counter();
+  return Driving(*this, Driving::Afterwards::kLittle)->open_counter();
 }
 
 Status ThreadedNic::close_counter(CounterId counter) {
@@ -120,31 +117,6 @@ Result<nic::CounterValue> ThreadedNic::read(CounterId counter) {
   Driving driving(*this);
   publish(read_doorbells());  // includes what was rung before this call
   return model_.read(counter);
-}
-
-Status ThreadedNic::add(CounterId counter, uint64_t value) {
-  Driving driving(*this);
-  return model_.add(counter, value);
-}
-
-Status ThreadedNic::add_error(CounterId counter, uint32_t value) {
-  Driving driving(*this);
-  return model_.add_error(counter, value);
-}
-
-Status ThreadedNic::reset(CounterId counter) {
-  Driving driving(*this);
-  return model_.reset(counter);
-}
-
-Status ThreadedNic::set(CounterId counter, uint64_t value) {
-  Driving driving(*this);
-  return model_.set(counter, value);
-}
-
-Status ThreadedNic::set_error(CounterId counter, uint32_t value) {
-  Driving driving(*this);
-  return model_.set_error(counter, value);
 }
 
 // The caller of a listener has the right to drive, so the listener is not running now.
@@ -191,27 +163,26 @@ Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind
 
 Result<RegionId> ThreadedNic::register_region(void* base, uint64_t bytes, CounterId remote_write,
                                               const RegionOptions& options) {
-  const Result<int> device = mover_ == nullptr ? DeviceMemory::kHost : mover_->device_of(base, bytes);
-  if (!device.ok())
-    return device.status();
+  int device = DeviceMemory::kHost;
+  if (mover_ != nullptr) {
+    LANYARD_ASSIGN_OR_RETURN(device, mover_->device_of(base, bytes));
+  }
   LANYARD_RETURN_IF_ERROR(start_owner());
   Driving driving(*this, Driving::Afterwards::kLittle);
-  const Result<RegionId> region = model_.register_region(base, bytes, remote_write, options);
-  if (mover_ != nullptr && region.ok())
-    mover_->add_region(region.value(), base, bytes, device.value());
+  LANYARD_ASSIGN_OR_RETURN(const RegionId region, model_.register_region(base, bytes, remote_write, options));
+  if (mover_ != nullptr)
+    mover_->add_region(region, base, bytes, device);
   return region;
 }
 
 // Waits until messages have landed and devices have stopped reading for a lost peer. Other threads
 // may drive meanwhile, as a sender may stall for long. Gives up messages that have stopped growing.
 Status ThreadedNic::deregister_region(RegionId region) {
-  Result<nic::RemoteKey> key = Status(Code::kNotFound, "not yet looked for");
+  nic::RemoteKey key;
   Status status;
   {
     Driving driving(*this);
-    key = model_.key(region);
-    if (!key.ok())
-      return key.status();
+    LANYARD_ASSIGN_OR_RETURN(key, model_.key(region));
     status = remove_region(region);
   }
   steady_clock::time_point next_look = steady_clock::now();
@@ -225,7 +196,7 @@ Status ThreadedNic::deregister_region(RegionId region) {
     if (status.code() != Code::kAgain || steady_clock::now() < next_look)
       continue;
     next_look = steady_clock::now() + kStandstill;
-    stuck = wire_->give_up_stalled(key.value().value, *this) ? 0 : stuck + 1;
+    stuck = wire_->give_up_stalled(key.value, *this) ? 0 : stuck + 1;
     if (stuck < kMostStuck)
       continue;
     model_.keep_region(region);
@@ -243,19 +214,134 @@ Status ThreadedNic::remove_region(RegionId region) {
   return {};
 }
 
-Result<nic::RemoteKey> ThreadedNic::key(RegionId region) const {
-  Driving driving(const_cast<ThreadedNic&>(*this), Driving::Afterwards::kLittle);
-  return model_.key(region);
+// ---- Posting: turns operations into commands for the driving thread, and counts the free entries
+
+Status ThreadedNic::post(std::span<const DeferredOp> ops) {
+  for (const DeferredOp& op : ops) {
+    if (!reaches(op.op))
+      return no_peer(op.op);
+    LANYARD_RETURN_IF_ERROR(model_.validate(op));
+    LANYARD_RETURN_IF_ERROR(check_operands(op.op));
+  }
+  LANYARD_RETURN_IF_ERROR(take_entries(ops.size()));
+  for (const DeferredOp& op : ops)
+    push([&op](Command& command) {
+      command.kind = Command::Kind::kPost;
+      command.deferred = op;
+    });
+  wake_owner_if_asleep();
+  return {};
 }
 
-nic::Usage ThreadedNic::usage() const {
-  Driving driving(const_cast<ThreadedNic&>(*this));
-  return {.counters = model_.open_counters(), .regions = model_.open_regions()};
+// Takes all the entries or none (N6).
+Status ThreadedNic::take_entries(size_t wanted) {
+  uint32_t free = free_entries_.load(std::memory_order_relaxed);
+  do {
+    if (free < wanted) [[unlikely]] {
+      if (wanted > caps_.deferred_depth)
+        return {Code::kExhausted,
+                std::to_string(wanted) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
+      return {Code::kAgain, "too few deferred-work entries are free"};
+    }
+  } while (!free_entries_.compare_exchange_weak(free, free - static_cast<uint32_t>(wanted), std::memory_order_relaxed));
+  return {};
 }
 
-std::optional<nic::FailureRecord> ThreadedNic::take_failure() {
+Result<nic::PreparedId> ThreadedNic::prepare(const Op& op) {
+  if (!reaches(op))
+    return no_peer(op);
+  Driving driving(*this, Driving::Afterwards::kLittle);
+  LANYARD_RETURN_IF_ERROR(model_.validate(op));
+  LANYARD_RETURN_IF_ERROR(check_operands(op));
+  return model_.prepare(op);
+}
+
+Status ThreadedNic::post_prepared(std::span<const nic::Posting> postings) {
+  for (const nic::Posting& posting : postings)
+    LANYARD_RETURN_IF_ERROR(model_.validate(posting));
+  LANYARD_RETURN_IF_ERROR(take_entries(postings.size()));
+  constexpr size_t kMost = Command::kPostings;
+  while (postings.size() >= kMost) {
+    push([&](Command& command) {
+      command.kind = Command::Kind::kPostPrepared;
+      command.postings = kMost;
+      std::copy_n(postings.begin(), kMost, command.posting);
+    });
+    postings = postings.subspan(kMost);
+  }
+  if (!postings.empty())
+    push([&](Command& command) {
+      command.kind = Command::Kind::kPostPrepared;
+      command.postings = static_cast<uint32_t>(postings.size());
+      std::copy(postings.begin(), postings.end(), command.posting);
+    });
+  wake_owner_if_asleep();
+  return {};
+}
+
+// Requires a valid op.
+Status ThreadedNic::check_operands(const Op& op) const {
+  if (mover_ == nullptr || op.kind != nic::OpKind::kAtomic)
+    return {};
+  if (is_device(op.local.region))
+    return {Code::kUnsupported, "the operand of an atomic must lie in host memory"};
+  return {};
+}
+
+Status ThreadedNic::issue(const Op& op) {
+  if (!reaches(op))
+    return no_peer(op);
+  LANYARD_RETURN_IF_ERROR(model_.validate(op));
+  LANYARD_RETURN_IF_ERROR(check_operands(op));
+  uint32_t free = free_issues_.load(std::memory_order_relaxed);
+  do {
+    if (free == 0)
+      return {Code::kAgain, "too many issued operations wait for room in flight"};
+  } while (!free_issues_.compare_exchange_weak(free, free - 1, std::memory_order_relaxed));
+  push([&op](Command& command) {
+    command.kind = Command::Kind::kIssue;
+    command.deferred.op = op;
+  });
+  wake_owner_if_asleep();
+  return {};
+}
+
+Status ThreadedNic::cancel(CounterId trigger) {
   Driving driving(*this);
-  return model_.take_failure();
+  if (!model_.is_open(trigger))
+    return {Code::kNotFound, "no such counter is open"};
+  const uint32_t before = model_.free_entries();
+  model_.cancel(trigger);
+  free_entries_.fetch_add(model_.free_entries() - before, std::memory_order_relaxed);
+  return {};
+}
+
+Status ThreadedNic::flush() {
+  Driving driving(*this);
+  const uint32_t before = model_.free_entries();
+  model_.flush();
+  free_entries_.fetch_add(model_.free_entries() - before, std::memory_order_relaxed);
+  return {};
+}
+
+// ---- Called by the driving thread
+
+size_t ThreadedNic::run_commands() {
+  size_t steps = 0;
+  while (const Command* command = commands_.front()) {
+    switch (command->kind) {
+      case Command::Kind::kPost: model_.post(command->deferred); break;
+      case Command::Kind::kPostPrepared:
+        for (const nic::Posting& posting : std::span(command->posting, command->postings))
+          model_.post(nic::deferred(*model_.prepared(posting.prepared), posting));
+        break;
+      case Command::Kind::kIssue: model_.hold(command->deferred.op); break;
+      case Command::Kind::kRing: model_.ring(command->deferred.trigger, command->deferred.threshold); break;
+    }
+    commands_.pop();
+    ++steps;
+  }
+  return steps;
 }
 
 }  // namespace lanyard::nicsim

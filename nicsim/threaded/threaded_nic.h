@@ -46,7 +46,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   ~ThreadedNic() override;
 
   // Call before the first operation. The witness outlives the NIC.
-  void set_witness(Witness* witness);
+  void set_witness(Witness* witness) { Driving(*this)->set_witness(witness); }
   const nic::Caps& caps() const override { return caps_; }
   nic::Address address() const override { return wire_->address(); }
   Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
@@ -55,12 +55,14 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   Result<nic::CounterId> open_counter() override;
   Status close_counter(nic::CounterId counter) override;
   Result<nic::CounterValue> read(nic::CounterId counter) override;
-  Status add(nic::CounterId counter, uint64_t value) override;
-  Status add_error(nic::CounterId counter, uint32_t value) override;
-  Status reset(nic::CounterId counter) override;
+  Status add(nic::CounterId counter, uint64_t value) override { return Driving(*this)->add(counter, value); }
+  Status add_error(nic::CounterId counter, uint32_t value) override {
+    return Driving(*this)->add_error(counter, value);
+  }
+  Status reset(nic::CounterId counter) override { return Driving(*this)->reset(counter); }
   // As NicModel::set().
-  Status set(nic::CounterId counter, uint64_t value);
-  Status set_error(nic::CounterId counter, uint32_t value);
+  Status set(nic::CounterId counter, uint64_t value) { return Driving(*this)->set(counter, value); }
+  Status set_error(nic::CounterId counter, uint32_t value) { return Driving(*this)->set_error(counter, value); }
   Status listen(nic::CounterId counter, nic::Listener listener) override;
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
@@ -70,12 +72,16 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write,
                                         const RegionOptions& options);
   Status deregister_region(nic::RegionId region) override;
-  Result<nic::RemoteKey> key(nic::RegionId region) const override;
+  Result<nic::RemoteKey> key(nic::RegionId region) const override {
+    return Driving(const_cast<ThreadedNic&>(*this), Driving::Afterwards::kLittle)->key(region);
+  }
 
   Status post(std::span<const nic::DeferredOp> ops) override;
   Result<nic::PreparedId> prepare(const nic::Op& op) override;
   Status post_prepared(std::span<const nic::Posting> postings) override;
-  Status release(nic::PreparedId prepared) override;
+  Status release(nic::PreparedId prepared) override {
+    return Driving(*this, Driving::Afterwards::kLittle)->release(prepared);
+  }
   Status issue(const nic::Op& op) override;
   uint32_t free_entries() const override { return free_entries_.load(std::memory_order_relaxed); }
   Status cancel(nic::CounterId trigger) override;
@@ -86,8 +92,11 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   void wait_since(uint64_t seen, Nanoseconds timeout) override;
   void attend() override;
   void leave() override;
-  std::optional<nic::FailureRecord> take_failure() override;
-  nic::Usage usage() const override;
+  std::optional<nic::FailureRecord> take_failure() override { return Driving(*this)->take_failure(); }
+  nic::Usage usage() const override {
+    const Driving driving(const_cast<ThreadedNic&>(*this));
+    return {.counters = model_.open_counters(), .regions = model_.open_regions()};
+  }
   uint64_t lost_peers() const override { return lost_count_.load(std::memory_order_acquire); }
   bool is_lost(uint32_t peer) const override {
     return peer < peer_count_.load(std::memory_order_acquire) && lost_[peer].load(std::memory_order_acquire);
@@ -131,6 +140,8 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
     Driving(const Driving&) = delete;
     Driving& operator=(const Driving&) = delete;
 
+    NicModel* operator->() const { return &nic_.model_; }
+
    private:
     ThreadedNic& nic_;
     const Afterwards afterwards_;
@@ -169,7 +180,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
     if (owner_asleep_.load(std::memory_order_seq_cst) && attending_.load(std::memory_order_seq_cst) == 0)
       wire_->wake(Wire::Sleeper::kOwner);
   }
-  bool idle() const;
+  bool idle() const { return commands_.empty(); }
   Status start_owner();
   void run_owner();
   void knows(uint32_t peer) LANYARD_REQUIRES(right_);
@@ -189,8 +200,14 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   void transmit(uint32_t peer, const Packet& packet, const std::byte* payload) override LANYARD_REQUIRES(right_);
   void not_sent(uint32_t peer, const Packet& packet, Code code) override LANYARD_REQUIRES(right_);
   void moved(const Packet& packet, Code code) override LANYARD_REQUIRES(right_);
+  // Applies an atomic and returns its ack.
   Packet apply(const Packet& packet) LANYARD_REQUIRES(right_);
-  void answer(const Packet& packet, Code code) LANYARD_REQUIRES(right_);
+  Packet ack(const Packet& packet, Code code) const {
+    return {.kind = PacketKind::kAck, .code = code, .source = self_, .token = packet.token};
+  }
+  void answer(const Packet& packet, Code code) LANYARD_REQUIRES(right_) {
+    wire_->send(packet.source, ack(packet, code), nullptr);
+  }
 
   nic::Caps caps_;
   // Null without device memory. For the driver only. Outlives the wire, which uses

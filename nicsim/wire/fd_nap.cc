@@ -83,7 +83,7 @@ void FdNap::wake(Wire::Sleeper who) {
   unpark(seat);
 }
 
-void FdNap::sleep(Wire::Sleeper who, Wire::Nanoseconds timeout, bool (*idle)(void*), void* object) {
+void FdNap::sleep(Wire::Sleeper who, Wire::Nanoseconds timeout, const Wire::Idle& idle) {
   if (timeout.count() <= 0)
     return;
   timeout = std::min<Wire::Nanoseconds>(timeout, std::chrono::hours(1));
@@ -92,7 +92,7 @@ void FdNap::sleep(Wire::Sleeper who, Wire::Nanoseconds timeout, bool (*idle)(voi
   const uint32_t wakes = seat.wakes.load(std::memory_order_seq_cst);
   enter(seat);
   meeting_.fetch_add(1, std::memory_order_acq_rel);
-  if (idle == nullptr || idle(object)) {
+  if (!idle || idle()) {
     while (seat.wakes.load(std::memory_order_seq_cst) == wakes) {
       const Wire::Nanoseconds left = deadline - steady_clock::now();
       if (left.count() <= 0)

@@ -38,9 +38,9 @@ class FdNap {
   void attend() { attended_.fetch_add(1, std::memory_order_seq_cst); }
   void leave();
   // Returns when a descriptor is ready that this thread should serve, when woken, or after
-  // `timeout`. Returns at once if idle(object), called once the sleeper is visible to
+  // `timeout`. Returns at once if idle(), called once the sleeper is visible to
   // wake(), is false.
-  void sleep(Wire::Sleeper who, Wire::Nanoseconds timeout, bool (*idle)(void*), void* object);
+  void sleep(Wire::Sleeper who, Wire::Nanoseconds timeout, const Wire::Idle& idle);
   // A system call only if a thread of that kind sleeps.
   void wake(Wire::Sleeper who);
   bool attended() const { return attended_.load(std::memory_order_seq_cst) > 0; }

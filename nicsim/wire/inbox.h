@@ -11,13 +11,14 @@
 // without synchronisation, so it may lag. A producer that finds a slot taken tries the next.
 //
 // If a producer dies before it fills its slot, the slot keeps its rank and blocks later frames. The
-// consumer skips the slot once it knows that the producer has ended (skip_unfinished()).
+// consumer skips the slot once it knows that the producer has ended.
 //
 // The consumer trusts nothing here, because another process wrote it. It copies data out first and
 // checks sizes before use. A producer that writes nonsense gets its frames dropped, nothing worse.
 #ifndef LANYARD_NICSIM_WIRE_INBOX_H_
 #define LANYARD_NICSIM_WIRE_INBOX_H_
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -27,7 +28,6 @@
 
 #include "nicsim/model/packet.h"
 #include "nicsim/wire/bell.h"
-#include "nicsim/wire/claims.h"
 #include "transport/base/status.h"
 
 namespace lanyard::nicsim {
@@ -37,7 +37,7 @@ enum class FrameKind : uint8_t {
   kOffer = 2,   // a write whose payload is in the sender's memory, at address `value`
   kPull = 3,    // answer to an offer: send the payload in chunks
   kChunk = 4,   // part of an offered payload, from byte `value` on
-  kInvite = 5,  // answer to an offer: help to copy, to address `value` (claims.h)
+  kInvite = 5,  // answer to an offer: help to copy, to address `value` (Claims)
   kHelped = 6,  // answer to an invitation: the last `value` bytes are copied, no more follow
   kHello = 7,   // a sender's first frame: its payload is the sender's address
 };
@@ -48,6 +48,54 @@ struct Frame {
   uint32_t payload_bytes = 0;
   uint64_t value = 0;
   const std::byte* payload = nullptr;
+};
+
+// Claims: shares out a long write that both sides copy at once. The receiver takes portions from
+// its front, the sender from its back, each as fast as it can, until none is left.
+//
+// Claims lie in the receiver's memory, shared with the sender. One word holds the number of free
+// portions and whether the sender is copying one. Each side counts its own portions, so it knows
+// its next one. The word orders only itself: frames order the data.
+class Claims {
+ public:
+  static constexpr uint64_t kMinPortion = 64 * 1024;
+  static constexpr uint64_t kMaxPortion = 256 * 1024;
+
+  // Portion length for a write of `bytes`; the last portion may be shorter. Long portions need few
+  // system calls; short ones let both sides end at nearly the same time. Whole pages, because the
+  // kernel pins pages.
+  static uint64_t portion(uint64_t bytes) {
+    constexpr uint64_t kPage = 4096;
+    return std::clamp((bytes / 2 + kPage - 1) / kPage * kPage, kMinPortion, kMaxPortion);
+  }
+  static uint64_t portions(uint64_t bytes) { return (bytes + portion(bytes) - 1) / portion(bytes); }
+
+  // The receiver calls this before it tells the sender.
+  void open(uint64_t portions) { word_.store(portions, std::memory_order_relaxed); }
+  // The receiver takes one portion. False if none is left.
+  bool take() { return take(0); }
+  // The receiver takes all remaining portions and returns their number.
+  uint64_t take_all() { return word_.fetch_and(kPushing, std::memory_order_acq_rel) & ~kPushing; }
+
+  // The sender takes one portion, copies it, then calls pushed().
+  bool push() { return take(kPushing); }
+  void pushed() { word_.fetch_and(~kPushing, std::memory_order_release); }
+  // Whether the sender is copying now. Stays false once no portion is left.
+  bool pushing() const { return (word_.load(std::memory_order_acquire) & kPushing) != 0; }
+
+ private:
+  static constexpr uint64_t kPushing = uint64_t{1} << 63;
+
+  bool take(uint64_t mark) {
+    uint64_t seen = word_.load(std::memory_order_relaxed);
+    while ((seen & ~kPushing) > 0) {
+      if (word_.compare_exchange_weak(seen, (seen - 1) | mark, std::memory_order_acq_rel))
+        return true;
+    }
+    return false;
+  }
+
+  alignas(64) std::atomic<uint64_t> word_{0};
 };
 
 struct InboxHeader {
@@ -146,7 +194,8 @@ class Inbox {
     read(slot, state, packet, frame);
     return true;
   }
-  // Requires front(). The producers get the slot only at give_back().
+  // Requires front(), or that the producer of an unfinished() slot will never fill it. The producers
+  // get the slot only at give_back().
   void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
   // Returns popped slots to the producers and calls nudge_rank(rank) for each producer that found
@@ -172,8 +221,6 @@ class Inbox {
       return std::nullopt;
     return static_cast<uint32_t>((state & ~kTaken) >> kKindShift);
   }
-  // Skips that slot. Requires that its producer will never fill it.
-  void skip_unfinished() { pop(); }
 
   // Whether a frame or a nudge waits. Sequentially consistent, as the bell requires. Any thread.
   bool waiting() const;

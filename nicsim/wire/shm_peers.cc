@@ -10,11 +10,6 @@ constexpr int kMaxTries = 1000;  // to put a frame into an inbox that says it ha
 
 }  // namespace
 
-void ShmPeers::set(size_t peers, uint32_t self) {
-  peers_ = std::vector<ShmPeer>(peers);
-  self_ = self;
-}
-
 bool ShmPeers::connect(uint32_t rank) {
   ShmPeer& peer = peers_[rank];
   Result<PeerSegment> segment = PeerSegment::open(peer.address);
@@ -37,18 +32,14 @@ bool ShmPeers::connect(uint32_t rank) {
                            nonce == peer.address.nonce));
   peer.pushes = use_cma_;
   peer.state = ShmPeer::State::kOpen;
-  watch_from_now_on();
+  if (!reached_any_.exchange(true)) {
+    // Sleepers without a timeout begin to look after the peers.
+    bell_.wake(Wire::Sleeper::kOwner);
+    bell_.wake(Wire::Sleeper::kHelper);
+  }
   send(rank, {.kind = PacketKind::kAck, .source = self_},
        {.kind = FrameKind::kHello, .payload_bytes = sizeof own_, .payload = reinterpret_cast<const std::byte*>(&own_)});
   return true;
-}
-
-// Wakes all sleepers, so that those without a timeout begin to look after the peers.
-void ShmPeers::watch_from_now_on() {
-  if (reached_any_.exchange(true))
-    return;
-  bell_.wake(Wire::Sleeper::kOwner);
-  bell_.wake(Wire::Sleeper::kHelper);
 }
 
 void ShmPeers::send(uint32_t rank, const Packet& packet, const Frame& frame) {

@@ -45,7 +45,10 @@ class ShmPeers {
   ShmPeers(bool use_cma, Bell& bell, const ShmAddress& own) : use_cma_(use_cma), bell_(bell), own_(own) {}
 
   // Call once, first. No peer is known yet.
-  void set(size_t peers, uint32_t self);
+  void set(size_t peers, uint32_t self) {
+    peers_ = std::vector<ShmPeer>(peers);
+    self_ = self;
+  }
   // The peer must not be known.
   void add(uint32_t rank, const ShmAddress& address) {
     peers_[rank].address = address;
@@ -83,7 +86,6 @@ class ShmPeers {
 
  private:
   bool connect(uint32_t rank);
-  void watch_from_now_on();
   void end(uint32_t rank, std::string why);
 
   const bool use_cma_;

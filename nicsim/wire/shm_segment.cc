@@ -59,6 +59,14 @@ Status unreachable(const std::string& what, int error) {
   return {Code::kFailed, std::move(text)};
 }
 
+// Maps a writable file. All pages exist afterwards, so there are no page faults later.
+Result<Mapping> map(int fd, size_t bytes) {
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+  if (base == MAP_FAILED)
+    return system_failure("mmap");
+  return Mapping(base, Unmap{bytes});
+}
+
 RemoteCopy copy_remote(decltype(::process_vm_readv)& call, pid_t pid, std::byte* here, uint64_t there, size_t bytes) {
   while (bytes > 0) {
     const iovec local{here, bytes};
@@ -87,20 +95,7 @@ FileDescriptor::~FileDescriptor() {
     ::close(fd_);
 }
 
-Mapping::~Mapping() {
-  if (base_ != nullptr)
-    ::munmap(base_, bytes_);
-}
-
-Result<Mapping> Mapping::map(int fd, size_t bytes) {
-  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-  if (base == MAP_FAILED)
-    return system_failure("mmap");
-  Mapping mapping;
-  mapping.base_ = base;
-  mapping.bytes_ = bytes;
-  return mapping;
-}
+void Unmap::operator()(void* base) const { ::munmap(base, bytes); }
 
 Result<OwnSegment> OwnSegment::create(size_t bytes) {
   OwnSegment segment;
@@ -112,10 +107,7 @@ Result<OwnSegment> OwnSegment::create(size_t bytes) {
     return Status(room.code(), room.message() + kTcpDoes);
   if (::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return system_failure("F_ADD_SEALS");
-  Result<Mapping> mapping = Mapping::map(fd, bytes);
-  if (!mapping.ok())
-    return mapping.status();
-  segment.mapping = std::move(mapping.value());
+  LANYARD_ASSIGN_OR_RETURN(segment.mapping, map(fd, bytes));
 
   ShmAddress& address = segment.address;
   address.pid = ::getpid();
@@ -123,7 +115,7 @@ Result<OwnSegment> OwnSegment::create(size_t bytes) {
   address.host = host_identity();
   address.pid_namespace = namespace_of_this_process("/proc/self/ns/pid");
   address.user_namespace = static_cast<uint32_t>(namespace_of_this_process("/proc/self/ns/user"));
-  address.base = reinterpret_cast<uint64_t>(segment.mapping.base());
+  address.base = reinterpret_cast<uint64_t>(segment.mapping.get());
   address.bytes = bytes;
   if (::getrandom(&address.nonce, sizeof address.nonce, 0) != sizeof address.nonce)
     return system_failure("getrandom");
@@ -152,7 +144,7 @@ Result<PeerSegment> PeerSegment::open(const ShmAddress& address) {
   if (::fstat(file.get(), &info) != 0 || seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
       static_cast<uint64_t>(info.st_size) != address.bytes)
     return has_ended;  // the numbers now name something else
-  Result<Mapping> mapping = Mapping::map(file.get(), address.bytes);
+  Result<Mapping> mapping = map(file.get(), address.bytes);
   if (!mapping.ok())
     return Status(Code::kFailed, nic::kCannotBeReached + mapping.status().message());
   segment.mapping_ = std::move(mapping.value());

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -69,27 +70,12 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// Mapped shared memory, unmapped by the destructor. Move-only.
-class Mapping {
- public:
-  Mapping() = default;
-  Mapping(Mapping&& other) noexcept
-      : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  Mapping& operator=(Mapping&& other) noexcept {
-    std::swap(base_, other.base_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~Mapping();
-  // Maps a writable file. All pages exist afterwards, so there are no page faults later.
-  static Result<Mapping> map(int fd, size_t bytes);
-  void* base() const { return base_; }
-  size_t bytes() const { return bytes_; }
-
- private:
-  void* base_ = nullptr;
-  size_t bytes_ = 0;
+// Mapped shared memory, unmapped by the destructor. Its deleter knows its size.
+struct Unmap {
+  size_t bytes = 0;
+  void operator()(void* base) const;
 };
+using Mapping = std::unique_ptr<void, Unmap>;
 
 // This process's own segment, zeroed. Its size is sealed, because a peer would fault if the
 // file were cut.
@@ -109,8 +95,8 @@ class PeerSegment {
   // nic::Nic::why_lost(). The caller checks the nonce.
   static Result<PeerSegment> open(const ShmAddress& address);
 
-  void* base() const { return mapping_.base(); }
-  size_t bytes() const { return mapping_.bytes(); }
+  void* base() const { return mapping_.get(); }
+  size_t bytes() const { return mapping_.get_deleter().bytes; }
   bool same_process() const { return same_process_; }
   // Whether the peer's process has ended. One system call.
   bool process_ended() const;

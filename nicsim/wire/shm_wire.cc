@@ -20,16 +20,14 @@ std::string peer_name(size_t rank) { return "peer " + std::to_string(rank); }
 Result<std::unique_ptr<ShmWire>> ShmWire::create(const ShmOptions& options) {
   if (options.slots < 2 || options.slots > Inbox::kMaxSlots || !std::has_single_bit(options.slots))
     return Status(Code::kInvalidArgument, "the number of inbox slots must be a power of two from 2 to 65536");
-  Result<OwnSegment> segment = OwnSegment::create(Inbox::bytes_for(options.slots));
-  if (!segment.ok())
-    return segment.status();
-  return std::unique_ptr<ShmWire>(new ShmWire(options, std::move(segment.value())));
+  LANYARD_ASSIGN_OR_RETURN(OwnSegment segment, OwnSegment::create(Inbox::bytes_for(options.slots)));
+  return std::unique_ptr<ShmWire>(new ShmWire(options, std::move(segment)));
 }
 
 ShmWire::ShmWire(const ShmOptions& options, OwnSegment segment)
     : options_(options),
       segment_(std::move(segment)),
-      inbox_(segment_.mapping.base(), options.slots, segment_.address.nonce),
+      inbox_(segment_.mapping.get(), options.slots, segment_.address.nonce),
       peers_(options.use_cma, inbox_.bell(), segment_.address),
       offers_(peers_),
       pulls_(peers_, inbox_) {}
@@ -235,7 +233,7 @@ size_t ShmWire::step_over_unfinished() {
   const std::optional<uint32_t> rank = inbox_.unfinished();
   if (!rank || *rank >= peers_.size() || peers_[*rank].state != ShmPeer::State::kLost)
     return 0;
-  inbox_.skip_unfinished();
+  inbox_.pop();
   return 1;
 }
 
@@ -257,13 +255,12 @@ void ShmWire::leave() {
   inbox_.bell().leave([this] { return waiting(); });
 }
 
-void ShmWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) {
+void ShmWire::sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) {
   const bool watches = peers_.watched();
   if (watches)
     timeout = std::min<Nanoseconds>(timeout, options_.watch_period);  // to find peers that end
   inbox_.bell().sleep(
-      who, timeout, [this] { return waiting(); },
-      [&] { return peers_.watched() == watches && (idle == nullptr || idle(object)); });
+      who, timeout, [this] { return waiting(); }, [&] { return peers_.watched() == watches && (!idle || idle()); });
   slept_.store(true, std::memory_order_relaxed);
 }
 

@@ -9,7 +9,7 @@
 //
 // From 128 KiB on both sides copy, because one core does not use the full memory bandwidth. The
 // receiver invites the sender to help and begins at the front. At its next poll the sender begins
-// at the back. Both take portions by claims in the receiver's segment (claims.h), so a sender that
+// at the back. Both take portions by claims in the receiver's segment (inbox.h), so a sender that
 // never polls, or is refused, delays nothing.
 //
 // When the sender finds no portion left or cannot go on, it answers how much it has copied. If it
@@ -36,9 +36,8 @@
 #include <memory>
 
 #include "nicsim/wire/inbox.h"
-#include "nicsim/wire/shm_offers.h"
+#include "nicsim/wire/shm_bulk.h"
 #include "nicsim/wire/shm_peers.h"
-#include "nicsim/wire/shm_pulls.h"
 #include "nicsim/wire/shm_segment.h"
 #include "nicsim/wire/wire.h"
 
@@ -74,7 +73,7 @@ class ShmWire final : public Wire {
   bool give_up_stalled(uint64_t key, Sink& sink) override;
   void attend() override { inbox_.bell().attend(); }
   void leave() override;
-  void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) override;
+  void sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) override;
   void wake(Sleeper who) override { inbox_.bell().wake(who); }
 
  private:

@@ -1,12 +1,20 @@
 #include "nicsim/wire/tcp_door.h"
 
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <boost/asio/ip/address.hpp>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <tuple>
 #include <utility>
-
-#include "nicsim/wire/tcp_in_link.h"
 
 namespace lanyard::nicsim {
 
@@ -14,14 +22,92 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-TcpDoor::TcpDoor(TcpHub& hub, FdNap& nap, asio::io_context& io)
-    : hub_(hub), nap_(nap), acceptor_(io), pause_timer_(io), stranger_timer_(io) {}
+// ---- Interfaces
 
-Result<tcp::endpoint> TcpDoor::listen(const std::string& interface) {
+namespace {
+
+// If there are several, the one that the system prefers; empty if there is none.
+std::string interface_of_default_route() {
+  std::ifstream routes("/proc/net/route");
+  std::string best, line, name, destination, gateway, flags, references, uses, mask;
+  uint64_t least = std::numeric_limits<uint64_t>::max(), metric = 0;
+  std::getline(routes, line);  // the names of the columns
+  while (std::getline(routes, line)) {
+    std::istringstream columns(line);
+    columns >> name >> destination >> gateway >> flags >> references >> uses >> metric >> mask;
+    if (columns && destination == "00000000" && mask == "00000000" && metric < least) {
+      least = metric;
+      best = name;
+    }
+  }
+  return best;
+}
+
+bool is_bridge(const std::string& name) {
+  std::error_code unknown;
+  return std::filesystem::exists("/sys/class/net/" + name + "/bridge", unknown);
+}
+
+// 169.254.0.0/16: an interface chooses such an address itself if none is assigned.
+bool is_link_local(const NetworkInterface& interface) { return interface.address.starts_with("169.254."); }
+
+}  // namespace
+
+std::vector<NetworkInterface> network_interfaces() {
+  std::vector<NetworkInterface> found;
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0)
+    return found;
+  const std::string way_out = interface_of_default_route();
+  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET)
+      continue;
+    sockaddr_in address{};
+    std::memcpy(&address, entry->ifa_addr, sizeof address);
+    constexpr unsigned kRunning = IFF_UP | IFF_RUNNING;
+    const std::string name = entry->ifa_name;
+    found.push_back({.name = name,
+                     .address = asio::ip::address_v4(ntohl(address.sin_addr.s_addr)).to_string(),
+                     .running = (entry->ifa_flags & kRunning) == kRunning,
+                     .loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0,
+                     .bridge = is_bridge(name),
+                     .default_route = name == way_out});
+  }
+  ::freeifaddrs(first);
+  return found;
+}
+
+std::string default_address(std::span<const NetworkInterface> interfaces) {
+  const auto merit = [](const NetworkInterface& interface) {
+    return std::tuple(interface.running && !interface.loopback, !is_link_local(interface), interface.default_route,
+                      !interface.bridge);
+  };
+  const auto best = std::ranges::max_element(interfaces, {}, merit);
+  return best != interfaces.end() && best->running && !best->loopback ? best->address : "127.0.0.1";
+}
+
+Result<std::string> named_address(std::span<const NetworkInterface> interfaces, const std::string& wanted) {
+  error_code no_address;
+  asio::ip::make_address(wanted, no_address);
+  if (!no_address)
+    return wanted;
+  const auto named = std::ranges::find(interfaces, wanted, &NetworkInterface::name);
+  if (named == interfaces.end())
+    return Status(Code::kInvalidArgument,
+                  "'" + wanted + "' is neither an IP address nor a network interface that has one (IPv4)");
+  return named->address;
+}
+
+// ---- The door
+
+TcpDoor::TcpDoor(TcpHub& hub, FdNap& nap, asio::io_context& io)
+    : hub_(hub), nap_(nap), acceptor_(io), pause_timer_(io) {}
+
+Result<tcp::endpoint> TcpDoor::listen(const std::string& address) {
   error_code error;
-  const auto ip = asio::ip::make_address(interface, error);
+  const auto ip = asio::ip::make_address(address, error);
   if (error || ip.is_unspecified() || ip.is_multicast())
-    return Status(Code::kInvalidArgument, "'" + interface + "' is no IP address to listen on");
+    return Status(Code::kInvalidArgument, "'" + address + "' is no IP address to listen on");
   const tcp::endpoint endpoint(ip, 0);
   acceptor_.open(endpoint.protocol(), error);
   if (error)
@@ -30,7 +116,7 @@ Result<tcp::endpoint> TcpDoor::listen(const std::string& interface) {
   guard_.watch(acceptor_.native_handle());
   acceptor_.bind(endpoint, error);
   if (error)
-    return Status(Code::kInvalidArgument, "cannot listen on " + interface + ": " + error.message());
+    return Status(Code::kInvalidArgument, "cannot listen on " + address + ": " + error.message());
   acceptor_.listen(tcp::acceptor::max_listen_connections, error);
   if (error)
     return Status(Code::kFailed, "listen: " + error.message());
@@ -65,49 +151,28 @@ void TcpDoor::pause() {
     turn_away_oldest();
   nap_.change(acceptor_.native_handle(), FdNap::Watch::kNothing);
   pause_timer_.expires_after(kPause);
-  hub_.handler_queued();
-  pause_timer_.async_wait([this](error_code) {
-    hub_.handler_ran();
+  pause_timer_.async_wait(hub_.queued([this](error_code) {
     nap_.change(acceptor_.native_handle(), FdNap::Watch::kRead);
     accept();
-  });
+  }));
 }
 
 void TcpDoor::let_in(tcp::socket socket) {
   if (strangers_.size() >= max_strangers_)
     turn_away_oldest();
-  auto link = std::make_shared<TcpInLink>(hub_, nap_, std::move(socket));
-  link->start();
-  strangers_.push_back({.link = std::move(link), .until = Clock::now() + time_});
-  watch_the_time();
+  strangers_.push_back(std::make_shared<TcpInLink>(hub_, nap_, std::move(socket)));
+  strangers_.back()->start(time_);
 }
 
 void TcpDoor::turn_away_oldest() {
   if (strangers_.empty())
     return;
-  const std::shared_ptr<TcpInLink> oldest = strangers_.front().link;
-  oldest->close();
-  leaves(*oldest);
-}
-
-void TcpDoor::watch_the_time() {
-  if (strangers_.empty() || std::exchange(timing_, true))
-    return;
-  stranger_timer_.expires_at(strangers_.front().until);
-  hub_.handler_queued();
-  stranger_timer_.async_wait([this](error_code) {
-    hub_.handler_ran();
-    timing_ = false;
-    while (!strangers_.empty() && strangers_.front().until <= Clock::now())
-      turn_away_oldest();
-    watch_the_time();
-  });
+  strangers_.front()->close();
+  strangers_.pop_front();
 }
 
 void TcpDoor::leaves(const TcpInLink& link) {
-  std::erase_if(strangers_, [&](const Stranger& stranger) { return stranger.link.get() == &link; });
-  if (strangers_.empty())
-    stranger_timer_.cancel();  // sleepers look for timers
+  std::erase_if(strangers_, [&](const auto& stranger) { return stranger.get() == &link; });
 }
 
 }  // namespace lanyard::nicsim

@@ -34,6 +34,7 @@ struct TcpPlace {
   uint32_t port = 0;
   uint32_t socket_bytes = 0;
   uint8_t socket[28] = {};  // sockaddr_in or sockaddr_in6
+  friend bool operator==(const TcpPlace&, const TcpPlace&) = default;
 };
 
 struct TcpSecret {

@@ -1,13 +1,11 @@
-#include "nicsim/wire/tcp_in_link.h"
-
+// Receiving over TCP.
 #include <unistd.h>
 
-#include <boost/asio/buffer.hpp>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "nicsim/wire/shm_segment.h"
+#include "nicsim/wire/tcp_link.h"
 
 namespace lanyard::nicsim {
 
@@ -15,14 +13,16 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-TcpInLink::TcpInLink(TcpHub& hub, FdNap& nap, tcp::socket socket) : hub_(hub), nap_(nap), socket_(std::move(socket)) {}
-
-void TcpInLink::start() {
+void TcpInLink::start(std::chrono::milliseconds greeting_time) {
   error_code error;
   socket_.non_blocking(true, error);
-  set_tcp_options(socket_);
-  guard_.watch(socket_.native_handle());
+  set_options();
   nap_.watch(socket_.native_handle(), FdNap::Watch::kRead);
+  greeting_timer_.expires_after(greeting_time);
+  greeting_timer_.async_wait(hub_.queued([self = shared_from_this()](error_code) {
+    if (!self->admitted_)
+      self->end();
+  }));
   wait();
 }
 
@@ -71,8 +71,7 @@ bool TcpInLink::take_hello() {
               .target_challenge = new_challenge()};
   const TcpAnswer answer{.challenge = meeting_.target_challenge, .proof = prove(secret_, TcpRole::kListener, meeting_)};
   phase_ = Phase::kProof;
-  error_code error;
-  return socket_.write_some(asio::buffer(&answer, sizeof answer), error) == sizeof answer && !error;
+  return say(&answer, sizeof answer);
 }
 
 bool TcpInLink::take_proof() {
@@ -80,13 +79,12 @@ bool TcpInLink::take_proof() {
   std::memcpy(proof.data(), heard_.data(), proof.size());
   if (!is_same(proof, prove(secret_, TcpRole::kConnector, meeting_)))
     return false;
-  error_code error;
-  if (socket_.write_some(asio::buffer(&kTcpWelcome, 1), error) != 1 || error)
+  if (!say(&kTcpWelcome, 1))
     return false;  // the connector tries again
   if (!hub_.admit(meeting_, shared_from_this()))
     return false;
   admitted_ = true;
-  rank_ = meeting_.source;
+  greeting_timer_.cancel();  // sleepers look for timers
   phase_ = Phase::kPackets;
   buffer_.resize(kBufferBytes);
   return true;
@@ -193,14 +191,15 @@ bool TcpInLink::parse() {
 }
 
 bool TcpInLink::begin(const Packet& packet) {
-  if (packet.source != rank_)
+  if (packet.source != meeting_.source)
     return false;
   switch (packet.kind) {
     case PacketKind::kWrite:
       packet_ = packet;
       to_ = hub_.sink().place(packet);
       done_ = 0;
-      looked_ = given_up_ = false;
+      seen_.reset();
+      given_up_ = false;
       receiving_ = true;
       return true;
     case PacketKind::kPull:
@@ -210,7 +209,7 @@ bool TcpInLink::begin(const Packet& packet) {
     case PacketKind::kCannotPull: hub_.sink().pull_refused(packet); return true;
     case PacketKind::kAtomic: hub_.sink().atomic_arrived(packet); return true;
     case PacketKind::kAck:
-      hub_.acknowledged(rank_, packet.token);  // before the sink, which may free the payload
+      hub_.acknowledged(meeting_.source, packet.token);  // before the sink, which may free the payload
       hub_.sink().ack_arrived(packet);
       return true;
   }
@@ -222,12 +221,11 @@ bool TcpInLink::begin(const Packet& packet) {
 void TcpInLink::give_up_stalled(uint64_t key, Sink& sink) {
   if (!receiving_ || to_ == nullptr || packet_.key != key)
     return;
-  if (std::exchange(looked_, true) && done_ == seen_) {
-    to_ = nullptr;
-    given_up_ = true;
-    sink.abandoned(packet_, Code::kNotFound);
-  }
-  seen_ = done_;
+  if (std::exchange(seen_, done_) != done_)
+    return;
+  to_ = nullptr;
+  given_up_ = true;
+  sink.abandoned(packet_, Code::kNotFound);
 }
 
 void TcpInLink::end() {
@@ -235,23 +233,17 @@ void TcpInLink::end() {
     return;
   close();
   if (admitted_)
-    hub_.in_ended(rank_, why_ended_);
+    hub_.in_ended(meeting_.source, why_ended_);
   else
     hub_.stranger_ended(*this);
-}
-
-void TcpInLink::say_unreachable() {
-  error_code ignored;
-  socket_.write_some(asio::buffer(&kTcpUnreachable, 1), ignored);
 }
 
 void TcpInLink::close() {
   if (!open())
     return;
   phase_ = Phase::kClosed;
-  error_code ignored;
-  guard_.release();
-  socket_.close(ignored);
+  greeting_timer_.cancel();
+  close_socket();
   if (receiving_ && to_ != nullptr)
     hub_.sink().abandoned(packet_, Code::kFailed);
   receiving_ = false;

@@ -1,5 +1,4 @@
-#include "nicsim/wire/tcp_out_link.h"
-
+// Sending over TCP.
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -10,6 +9,8 @@
 #include <sstream>
 #include <utility>
 #include <vector>
+
+#include "nicsim/wire/tcp_link.h"
 
 namespace lanyard::nicsim {
 
@@ -45,10 +46,6 @@ bool is_mapped(const std::byte* memory, uint64_t bytes) {
 
 }  // namespace
 
-TcpOutLink::TcpOutLink(TcpHub& hub, FdNap& nap, asio::io_context& io, const tcp::endpoint& endpoint,
-                       const TcpMeeting& meeting, const TcpSecret& secret)
-    : hub_(hub), nap_(nap), endpoint_(endpoint), meeting_(meeting), secret_(secret), socket_(io), timer_(io) {}
-
 // ---- Connecting
 
 void TcpOutLink::connect() {
@@ -63,24 +60,18 @@ void TcpOutLink::attempt() {
   socket_.open(endpoint_.protocol(), error);
   if (error)  // descriptors may be short now
     return try_again(nic::kCannotBeReached + ("socket: " + error.message()));
-  set_tcp_options(socket_);
-  guard_.watch(socket_.native_handle());
+  set_options();
   set_timer(give_up_at_, &TcpOutLink::connecting_takes_too_long);
-  socket_.async_connect(endpoint_, [self = shared_from_this(), attempt = attempt_](error_code result) {
-    if (attempt == self->attempt_)
-      self->connected(result);
-  });
+  socket_.async_connect(endpoint_, of_this_attempt(&TcpOutLink::connected));
   nap_.watch(socket_.native_handle(), FdNap::Watch::kReadAndWrite);
 }
 
 void TcpOutLink::set_timer(Clock::time_point when, void (TcpOutLink::*then)()) {
   timer_.expires_at(when);
-  hub_.handler_queued();
-  timer_.async_wait([self = shared_from_this(), attempt = attempt_, then](error_code canceled) {
-    self->hub_.handler_ran();
+  timer_.async_wait(hub_.queued([self = shared_from_this(), attempt = attempt_, then](error_code canceled) {
     if (!canceled && attempt == self->attempt_)
       (self.get()->*then)();
-  });
+  }));
 }
 
 // Limits only connecting. Afterwards the system finds out whether the peer lives; it may be
@@ -117,18 +108,7 @@ void TcpOutLink::connected(error_code error) {
   watch();
 }
 
-// So few bytes always fit into a new connection.
-bool TcpOutLink::say(const void* data, size_t bytes) {
-  error_code error;
-  return socket_.write_some(asio::buffer(data, bytes), error) == bytes && !error;
-}
-
-void TcpOutLink::watch() {
-  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this(), attempt = attempt_](error_code error) {
-    if (attempt == self->attempt_)
-      self->readable(error);
-  });
-}
+void TcpOutLink::watch() { socket_.async_wait(tcp::socket::wait_read, of_this_attempt(&TcpOutLink::readable)); }
 
 // Only the handshake and the end of the connection arrive here.
 void TcpOutLink::readable(error_code error) {
@@ -181,9 +161,7 @@ void TcpOutLink::try_again(std::string why) {
   failure_ = std::move(why);
   state_ = State::kConnecting;
   ++attempt_;
-  error_code ignored;
-  guard_.release();
-  socket_.close(ignored);
+  close_socket();
   set_timer(std::min(Clock::now() + kPause, give_up_at_), &TcpOutLink::attempt);
 }
 
@@ -244,12 +222,10 @@ void TcpOutLink::drop_unmapped() {
 
 // poll() calls this later: a send() may be running now.
 void TcpOutLink::fail_unmapped(uint32_t token) {
-  hub_.handler_queued();
-  asio::post(socket_.get_executor(), [self = shared_from_this(), token] {
-    self->hub_.handler_ran();
+  asio::post(socket_.get_executor(), hub_.queued([self = shared_from_this(), token] {
     self->hub_.sink().ack_arrived(
         {.kind = PacketKind::kAck, .code = Code::kUnmapped, .source = self->meeting_.target, .token = token});
-  });
+  }));
 }
 
 // Collects what to write next: at most kMaxBuffers pieces and one portion of bytes.
@@ -297,26 +273,23 @@ void TcpOutLink::written(uint64_t bytes) {
 void TcpOutLink::write_when_ready() {
   state_ = State::kBlocked;
   nap_.change(socket_.native_handle(), FdNap::Watch::kReadAndWrite);
-  socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this(), attempt = attempt_](error_code error) {
-    if (attempt != self->attempt_)
-      return;
-    if (error)
-      return self->fail(why_broken(error));
-    self->nap_.change(self->socket_.native_handle(), FdNap::Watch::kRead);
-    self->state_ = State::kOpen;
-    self->flush();
-  });
+  socket_.async_wait(tcp::socket::wait_write, of_this_attempt(&TcpOutLink::writable));
+}
+
+void TcpOutLink::writable(error_code error) {
+  if (error)
+    return fail(why_broken(error));
+  nap_.change(socket_.native_handle(), FdNap::Watch::kRead);
+  state_ = State::kOpen;
+  flush();
 }
 
 // ---- Closing
 
 // poll() calls this later: a send() may be running now.
 void TcpOutLink::fail_later(std::string why) {
-  hub_.handler_queued();
-  asio::post(socket_.get_executor(), [self = shared_from_this(), why = std::move(why)] {
-    self->hub_.handler_ran();
-    self->fail(why);
-  });
+  asio::post(socket_.get_executor(),
+             hub_.queued([self = shared_from_this(), why = std::move(why)] { self->fail(why); }));
 }
 
 void TcpOutLink::fail(const std::string& why) {
@@ -330,9 +303,7 @@ void TcpOutLink::close() {
   state_ = State::kClosed;
   ++attempt_;
   timer_.cancel();
-  error_code ignored;
-  guard_.release();
-  socket_.close(ignored);
+  close_socket();
   items_.clear();
 }
 

@@ -10,10 +10,8 @@
 #include <vector>
 
 #include "nicsim/wire/fd_nap.h"
-#include "nicsim/wire/network_interfaces.h"
 #include "nicsim/wire/tcp_door.h"
-#include "nicsim/wire/tcp_in_link.h"
-#include "nicsim/wire/tcp_out_link.h"
+#include "nicsim/wire/tcp_link.h"
 
 namespace lanyard::nicsim {
 
@@ -39,8 +37,6 @@ tcp::endpoint endpoint_of(const TcpPlace& place) {
   endpoint.port(static_cast<uint16_t>(place.port));
   return endpoint;
 }
-
-bool is_same(const TcpPlace& one, const TcpPlace& other) { return std::memcmp(&one, &other, sizeof one) == 0; }
 
 // Decodes the address. An error if this wire cannot reach it.
 Result<TcpAddress> check(uint32_t rank, const nic::Address& encoded) {
@@ -72,7 +68,7 @@ class TcpWire final : public Wire, public TcpHub {
   bool give_up_stalled(uint64_t key, Sink& sink) override;
   void attend() override { nap_->attend(); }
   void leave() override { nap_->leave(); }
-  void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) override;
+  void sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) override;
   void wake(Sleeper who) override { nap_->wake(who); }
 
  private:
@@ -98,8 +94,12 @@ class TcpWire final : public Wire, public TcpHub {
   bool admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>& link) override;
   void stranger_ended(const TcpInLink& link) override { door_.leaves(link); }
   void acknowledged(uint32_t rank, uint32_t token) override;
-  void in_ended(uint32_t rank, const std::string& why) override;
-  void out_ended(uint32_t rank, const std::string& why) override;
+  // A peer that has closed its link to us sends nothing more.
+  void in_ended(uint32_t rank, const std::string& why) override { lose(rank, why); }
+  void out_ended(uint32_t rank, const std::string& why) override {
+    if (!peers_[rank]->lost)
+      give_grace(rank, why);
+  }
   void handler_queued() override { queued_.fetch_add(1, std::memory_order_seq_cst); }
   void handler_ran() override { queued_.fetch_sub(1, std::memory_order_seq_cst); }
 
@@ -121,13 +121,11 @@ class TcpWire final : public Wire, public TcpHub {
 };
 
 Status TcpWire::listen(const std::string& ip) {
-  const Result<tcp::endpoint> bound = door_.listen(ip);
-  if (!bound.ok())
-    return bound.status();
+  LANYARD_ASSIGN_OR_RETURN(const tcp::endpoint bound, door_.listen(ip));
   TcpPlace& place = address_.place;
-  place.port = bound.value().port();
-  place.socket_bytes = static_cast<uint32_t>(bound.value().size());
-  std::memcpy(place.socket, bound.value().data(), place.socket_bytes);
+  place.port = bound.port();
+  place.socket_bytes = static_cast<uint32_t>(bound.size());
+  std::memcpy(place.socket, bound.data(), place.socket_bytes);
   address_.secret = TcpSecret::random();
   return {};
 }
@@ -158,7 +156,7 @@ Status TcpWire::add_peer(uint32_t rank, const nic::Address& encoded) {
     return {Code::kInvalidArgument, "no such peer"};
   LANYARD_ASSIGN_OR_RETURN(const TcpAddress address, check(rank, encoded));
   Peer& peer = *peers_[rank];
-  if (peer.place && !is_same(*peer.place, address.place))
+  if (peer.place && *peer.place != address.place)
     return {Code::kInvalidArgument, "another NIC has connected as peer " + std::to_string(rank)};
   peer.place = address.place;
   peer.secret = address.secret;
@@ -213,24 +211,24 @@ bool TcpWire::give_up_stalled(uint64_t key, Sink& sink) {
   return true;
 }
 
-void TcpWire::sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) {
+void TcpWire::sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) {
   if (queued_.load(std::memory_order_seq_cst) > 0)
     timeout = std::min<Nanoseconds>(timeout, kHandlerPeriod);
-  nap_->sleep(who, timeout, idle, object);
+  nap_->sleep(who, timeout, idle);
 }
 
 std::optional<TcpSecret> TcpWire::secret_for(const TcpHello& hello) const {
   if (hello.source >= peers_.size() || hello.source == self_)
     return std::nullopt;
   const Peer& peer = *peers_[hello.source];
-  if (peer.lost || peer.in != nullptr || (peer.place && !is_same(*peer.place, hello.place)))
+  if (peer.lost || peer.in != nullptr || (peer.place && *peer.place != hello.place))
     return std::nullopt;
   return hello.listeners_secret != 0 ? std::optional(address_.secret) : peer.secret;
 }
 
 bool TcpWire::admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>& link) {
   Peer& peer = *peers_[meeting.source];
-  if (peer.lost || peer.in != nullptr || (peer.place && !is_same(*peer.place, meeting.source_place)))
+  if (peer.lost || peer.in != nullptr || (peer.place && *peer.place != meeting.source_place))
     return false;
   peer.place = meeting.source_place;
   peer.in = link;
@@ -243,28 +241,18 @@ void TcpWire::acknowledged(uint32_t rank, uint32_t token) {
     peers_[rank]->out->acknowledged(token);
 }
 
-// A peer that has closed its link to us sends nothing more.
-void TcpWire::in_ended(uint32_t rank, const std::string& why) { lose(rank, why); }
-
-void TcpWire::out_ended(uint32_t rank, const std::string& why) {
-  if (!peers_[rank]->lost)
-    give_grace(rank, why);
-}
-
 // The peer has ended, but packets from it may still be arriving. It is not lost while they come.
 void TcpWire::give_grace(uint32_t rank, const std::string& why) {
   Peer& peer = *peers_[rank];
   const auto bytes_read = [](const Peer& from) { return from.in == nullptr ? 0 : from.in->bytes_read(); };
   peer.grace.expires_after(kGrace);
-  handler_queued();
-  peer.grace.async_wait([this, rank, why, bytes_read, before = bytes_read(peer)](error_code) {
-    handler_ran();
+  peer.grace.async_wait(queued([this, rank, why, bytes_read, before = bytes_read(peer)](error_code) {
     if (peers_[rank]->lost)
       return;
     if (bytes_read(*peers_[rank]) != before)
       return give_grace(rank, why);
     lose(rank, why);
-  });
+  }));
 }
 
 void TcpWire::lose(uint32_t rank, const std::string& why) {
@@ -284,21 +272,19 @@ void TcpWire::lose(uint32_t rank, const std::string& why) {
 }  // namespace
 
 Result<std::unique_ptr<Wire>> make_tcp_wire(const TcpOptions& options) {
-  Result<std::unique_ptr<FdNap>> nap = FdNap::create();
-  if (!nap.ok())
-    return nap.status();
+  LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<FdNap> nap, FdNap::create());
   std::unique_ptr<TcpWire> wire;
   try {
-    wire = std::make_unique<TcpWire>(std::move(nap.value()), options);
+    wire = std::make_unique<TcpWire>(std::move(nap), options);
   } catch (const boost::system::system_error& error) {  // Asio has descriptors of its own
     return Status(Code::kFailed, error.what());
   }
   const std::vector<NetworkInterface> interfaces = network_interfaces();
-  const Result<std::string> address = options.interface.empty() ? Result<std::string>(default_address(interfaces))
-                                                                : named_address(interfaces, options.interface);
-  if (!address.ok())
-    return address.status();
-  LANYARD_RETURN_IF_ERROR(wire->listen(address.value()));
+  std::string address = default_address(interfaces);
+  if (!options.interface.empty()) {
+    LANYARD_ASSIGN_OR_RETURN(address, named_address(interfaces, options.interface));
+  }
+  LANYARD_RETURN_IF_ERROR(wire->listen(address));
   return std::unique_ptr<Wire>(std::move(wire));
 }
 

@@ -1,4 +1,4 @@
-// The wire between hosts: TCP over Boost.Asio (tcp_hub.h, fd_nap.h).
+// The wire between hosts: TCP over Boost.Asio (tcp_link.h, fd_nap.h).
 //
 // Each NIC has one listening socket, on one address and a port that the system chooses. Connections
 // are made at the first send, one for each direction. All hosts must have the same packet layout.
@@ -16,7 +16,7 @@
 //
 // A peer is lost if it refuses or closes a connection, even when nothing is in flight, if
 // connecting takes 10 s, or if its host has not answered for 30 s. Children made by fork() do not
-// keep this process's connections (fork_guard.h), so the system closes them when it ends.
+// keep this process's connections (ForkGuard), so the system closes them when it ends.
 #ifndef LANYARD_NICSIM_WIRE_TCP_WIRE_H_
 #define LANYARD_NICSIM_WIRE_TCP_WIRE_H_
 
@@ -31,7 +31,7 @@ namespace lanyard::nicsim {
 
 struct TcpOptions {
   // The IP address to listen on, or the name of an interface with such an address. Other hosts must
-  // reach this host by it. Empty: default_address() (network_interfaces.h), which may be wrong on a
+  // reach this host by it. Empty: default_address() (tcp_door.h), which may be wrong on a
   // host with several.
   std::string interface = {};
   // The time that a connection may take to prove that it is a peer's.

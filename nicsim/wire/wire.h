@@ -24,6 +24,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -58,6 +59,7 @@ class Wire {
  public:
   static constexpr uint64_t kPortionBytes = 1024 * 1024;
   using Nanoseconds = std::chrono::nanoseconds;
+  using Idle = std::function<bool()>;
 
   // Two kinds of sleepers: the NIC's own thread, and a thread that waits for something
   // and polls meanwhile.
@@ -93,9 +95,9 @@ class Wire {
   virtual void attend() = 0;
   virtual void leave() = 0;
   // Sleeps until something arrives, wake() is called or `timeout` has passed. Returns at once if
-  // something waits to be polled, or if idle(object), called once the sleeper is visible to
-  // wakers, is false.
-  virtual void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) = 0;
+  // something waits to be polled, or if idle(), called once the sleeper is visible to wakers, is
+  // false. No `idle` stands for true.
+  virtual void sleep(Sleeper who, Nanoseconds timeout, const Idle& idle = {}) = 0;
   // Wakes every sleeping helper of this process, or the owner. A system call only if one sleeps.
   virtual void wake(Sleeper who) = 0;
 };

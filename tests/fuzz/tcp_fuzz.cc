@@ -18,9 +18,7 @@
 
 #include "nicsim/wire/fd_nap.h"
 #include "nicsim/wire/tcp_handshake.h"
-#include "nicsim/wire/tcp_hub.h"
-#include "nicsim/wire/tcp_in_link.h"
-#include "nicsim/wire/tcp_out_link.h"
+#include "nicsim/wire/tcp_link.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/fuzz_sink.h"
 #include "transport/base/check.h"
@@ -119,7 +117,7 @@ void run_in_link(FuzzInput& input, bool as_peer) {
   World world;
   const Pair pair;
   const auto link = std::make_shared<TcpInLink>(world.hub, *world.nap, tcp::socket(world.io, tcp::v4(), pair.theirs));
-  link->start();
+  link->start(std::chrono::hours(1));
   if (as_peer) {
     TcpMeeting meeting{.source = kSource, .target = 0};
     const TcpHello hello{.source = kSource};

@@ -61,9 +61,7 @@ class DriversWire final : public nicsim::Wire {
   }
   void attend() override { wire_->attend(); }
   void leave() override { wire_->leave(); }
-  void sleep(Sleeper who, Nanoseconds timeout, bool (*idle)(void*), void* object) override {
-    wire_->sleep(who, timeout, idle, object);
-  }
+  void sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) override { wire_->sleep(who, timeout, idle); }
   void wake(Sleeper who) override { wire_->wake(who); }
 
  private:

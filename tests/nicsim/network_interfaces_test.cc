@@ -1,11 +1,11 @@
 // The choice of the host address on which the TCP wire listens.
-#include "nicsim/wire/network_interfaces.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
+
+#include "nicsim/wire/tcp_door.h"
 
 namespace lanyard::nicsim {
 namespace {

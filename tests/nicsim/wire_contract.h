@@ -42,7 +42,7 @@ TEST_P(WireContract, PacketsSentBeforeTheReceiverKnowsItsPeersArriveLater) {
   const std::vector<nic::Address> both{a->address(), b->address()};
   TestSink sink_a, sink_b;
   EXPECT_EQ(a->poll(sink_a), 0u);
-  a->sleep(Sleeper::kHelper, milliseconds(1), nullptr, nullptr);
+  a->sleep(Sleeper::kHelper, milliseconds(1));
   ASSERT_TRUE(a->set_peers(both, 0).ok());
   a->send(1, atomic_packet(0, 7), nullptr);
   for (int i = 0; i < 10; ++i) {

@@ -49,7 +49,7 @@ struct Rank {
         continue;
       if (steady_clock::now() > deadline)
         return false;
-      wire->sleep(Sleeper::kHelper, sleep, nullptr, nullptr);
+      wire->sleep(Sleeper::kHelper, sleep);
     }
     return true;
   }

@@ -24,12 +24,8 @@ class OneSleep {
  public:
   OneSleep(Wire& wire, Sleeper who, milliseconds timeout = kLimit, std::function<void()> afterwards = {})
       : thread_([this, &wire, who, timeout, afterwards = std::move(afterwards)] {
-          const auto visible = [](void* object) {
-            static_cast<OneSleep*>(object)->visible_ = true;
-            return true;
-          };
           const steady_clock::time_point start = steady_clock::now();
-          wire.sleep(who, timeout, visible, this);
+          wire.sleep(who, timeout, [this] { return visible_ = true; });
           length_ = steady_clock::now() - start;
           if (afterwards)
             afterwards();
@@ -150,25 +146,25 @@ TEST_P(WireContract, W5_WakeWakesAllOfItsKindAndNoneOfTheOther) {
 
 TEST_P(WireContract, W5_SleepEndsAtOnceIfThereIsSomethingToDo) {
   WarmJob job(GetParam());
-  const auto length = [&](milliseconds timeout, bool (*idle)(void*)) {
+  const auto length = [&](milliseconds timeout, const Wire::Idle& idle = {}) {
     const steady_clock::time_point start = steady_clock::now();
-    job.wires[1]->sleep(Sleeper::kHelper, timeout, idle, nullptr);
+    job.wires[1]->sleep(Sleeper::kHelper, timeout, idle);
     return steady_clock::now() - start;
   };
   // A packet waits.
   EXPECT_TRUE(once_in_many([&] {
     job.ping();
-    const bool short_sleep = length(kLimit, nullptr) < kLong;
+    const bool short_sleep = length(kLimit) < kLong;
     job.clear();
     return short_sleep;
   }));
   // idle() is false.
-  EXPECT_TRUE(once_in_many([&] { return length(kLimit, [](void*) { return false; }) < kLong; }));
+  EXPECT_TRUE(once_in_many([&] { return length(kLimit, [] { return false; }) < kLong; }));
   // The timeout is 0.
-  EXPECT_TRUE(once_in_many([&] { return length(milliseconds(0), nullptr) < kLong; }));
+  EXPECT_TRUE(once_in_many([&] { return length(milliseconds(0)) < kLong; }));
   // The timeout is short.
   EXPECT_TRUE(once_in_many([&] {
-    const auto slept = length(milliseconds(20), nullptr);
+    const auto slept = length(milliseconds(20));
     return slept >= milliseconds(20) && slept < kLong;
   }));
 }
@@ -183,9 +179,9 @@ inline WireCase patient(WireCase wire) {
 }
 
 // Returns whether the wake-up was lost.
-inline bool sleep_for_ever(Wire& wire, Sleeper who, bool (*idle)(void*), void* object) {
+inline bool sleep_for_ever(Wire& wire, Sleeper who) {
   const steady_clock::time_point start = steady_clock::now();
-  wire.sleep(who, kForever, idle, object);
+  wire.sleep(who, kForever);
   return steady_clock::now() - start > kMuchTooLong;
 }
 
@@ -202,7 +198,7 @@ TEST_P(WireContract, W5_NoWakeupIsLostIfBothAlwaysSleep) {
         if (job.poll(rank) > 0)
           continue;
         const Sleeper who = i % 2 == 0 ? Sleeper::kHelper : Sleeper::kOwner;
-        lost += sleep_for_ever(*job.wires[rank], who, nullptr, nullptr);
+        lost += sleep_for_ever(*job.wires[rank], who);
       }
       if (rank == 1)
         job.wires[1]->send(0, atomic_packet(1, i), nullptr);

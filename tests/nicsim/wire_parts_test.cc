@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "nicsim/wire/claims.h"
 #include "nicsim/wire/fifo.h"
 #include "nicsim/wire/inbox.h"
 #include "nicsim/wire/shm_segment.h"
@@ -201,7 +200,7 @@ TEST_F(InboxTest, ASlotThatIsNeverFilledNamesItsProducerAndIsSkipped) {
   EXPECT_FALSE(take(packet, frame));
   EXPECT_FALSE(inbox->waiting());  // no thread spins on it
   EXPECT_EQ(inbox->unfinished(), InboxHeader::kMaxProducers - 1);
-  inbox->skip_unfinished();
+  inbox->pop();
   EXPECT_EQ(inbox->unfinished(), std::nullopt);
   for (uint32_t token = 2; token < 20; ++token) {
     ASSERT_TRUE(take(packet, frame)) << token;

@@ -252,7 +252,7 @@ TEST(TcpStrangers, AreClosedWhenTheirTimeIsOver) {
       socket.receive(1);
       if (socket.ended())
         return true;
-      job.wire->sleep(Sleeper::kOwner, seconds(1), nullptr, nullptr);
+      job.wire->sleep(Sleeper::kOwner, seconds(1));
     }
     return false;
   };
@@ -288,7 +288,7 @@ TEST(TcpStrangers, WhileDescriptorsAreShortNoThreadSpinsAndPeersConnectLater) {
   for (const auto start = steady_clock::now(); steady_clock::now() - start < seconds(1); ++sleeps) {
     while (const size_t more = job.wire->poll(job.sink))
       steps += more;
-    job.wire->sleep(Sleeper::kOwner, seconds(1), nullptr, nullptr);
+    job.wire->sleep(Sleeper::kOwner, seconds(1));
   }
   none.reset();
   EXPECT_GE(steps, 1u);
