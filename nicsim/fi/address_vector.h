@@ -1,4 +1,15 @@
-// The address vector of the simulated provider. A fi_addr_t is an index in it.
+// The peers of a NIC: PeerTable gives each inserted address its index, AddressVector is libfabric's
+// view of it.
+//
+// The wires know a peer by its index in a table that must be equal in all NICs of a job. libfabric
+// has no such table.
+//
+// If the launcher numbers the processes, a NIC's index is its process's number, which is part of
+// its address. Then addresses may be inserted at any time and in any order.
+//
+// Otherwise the index is the order of insertion. Every NIC must insert all addresses, its own
+// included, in the same order. This must be done before the table is first needed, or before one
+// call of fi_av_insert() inserts its own address with others.
 #ifndef LANYARD_NICSIM_FI_ADDRESS_VECTOR_H_
 #define LANYARD_NICSIM_FI_ADDRESS_VECTOR_H_
 
@@ -6,37 +17,80 @@
 #include <rdma/fi_domain.h>
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <vector>
 
-#include "nicsim/fi/domain.h"
+#include "nicsim/fi/provider.h"
+#include "nicsim/threaded/threaded_nic.h"
+#include "transport/base/status.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard::nicsim::fi {
 
-class AddressVector : public fid_av {
+class Domain;
+
+// This process's number in its job and the size of the job. 0 processes: the launcher does
+// not number them.
+struct Numbering {
+  uint32_t number = 0;
+  uint32_t processes = 0;
+};
+
+// Threads: any.
+class PeerTable {
  public:
-  explicit AddressVector(Domain& domain) : fid_av(), domain_(domain) {}
+  // The NIC outlives the table.
+  PeerTable(ThreadedNic& nic, const Numbering& numbering);
 
-  Domain& domain() { return domain_; }
+  // This NIC's address: the wire's address and the process's number.
+  const nic::Address& own() const { return own_; }
+  // Returns the NIC's index, which never changes. kInvalidState for a new address in a complete
+  // table; errors as Nic::add_peer().
+  Result<uint32_t> add(const nic::Address& address);
+  // Completes the table. kInvalidState if this NIC's own address is missing;
+  // errors as Nic::set_peers().
+  Status complete();
+  // As complete(), but only if this NIC's own and at least `nics` addresses are there.
+  Status complete_if_whole(size_t nics);
+  // This NIC's index. The table must be complete.
+  uint32_t self() const { return self_; }
 
-  // Returns the new address's index, FI_ADDR_NOTAVAIL if it cannot be added (peer_table.h).
+ private:
+  static constexpr uint32_t kNoNumber = UINT32_MAX;
+
+  Result<uint32_t> add_numbered(const nic::Address& address);
+  Status complete_locked();
+
+  ThreadedNic& nic_;
+  const Numbering numbering_;
+  const nic::Address own_;
+  std::atomic<bool> complete_{false};
+  std::mutex mutex_;  // guards the members below
+  std::vector<nic::Address> peers_;
+  uint32_t self_ = UINT32_MAX;
+};
+
+// A fi_addr_t is an index in it. Its users are the bound endpoints.
+class AddressVector : public Object<fid_av> {
+ public:
+  explicit AddressVector(Domain& domain);
+  ~AddressVector();
+
+  Domain& domain() { return *domain_; }
+
+  // Returns the new address's index, FI_ADDR_NOTAVAIL if it cannot be added.
   fi_addr_t insert(const nic::Address& address);
   void remove(fi_addr_t place);
   // The NIC's peer number for the address at `place`; none if it has been removed.
   std::optional<uint32_t> peer(fi_addr_t place) const;
 
-  std::atomic<int> endpoints{0};  // number of bound endpoints
-
  private:
-  Domain& domain_;
+  const Used<Domain> domain_;
   mutable std::mutex mutex_;                    // guards the member below
   std::vector<std::optional<uint32_t>> peers_;  // by fi_addr_t; none if removed
 };
-
-// As av_open in struct fi_ops_domain. fi_close() returns -FI_EBUSY while endpoints are bound.
-int open_address_vector(struct fid_domain* domain, struct fi_av_attr* attributes, struct fid_av** vector,
-                        void* context);
 
 }  // namespace lanyard::nicsim::fi
 

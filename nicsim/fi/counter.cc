@@ -2,13 +2,10 @@
 
 #include <sched.h>
 
-#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "nicsim/fi/mmio_page.h"
-#include "nicsim/fi/provider.h"
 #include "transport/cxi/cxi_extension.h"
 
 namespace lanyard::nicsim::fi {
@@ -22,12 +19,14 @@ Status too_many(const char* bits) { return {Code::kInvalidArgument, std::string(
 Counter::~Counter() {
   if (page_ != nullptr)
     unmap_registers(page_);
+  domain_->progress();
+  domain_->retire(id_);
 }
 
 // Reads the word from the NIC. The lock keeps an older value from replacing a newer one.
 nic::CounterValue Counter::refresh() {
   const std::lock_guard lock(mutex_);
-  if (const Result<nic::CounterValue> value = domain_.nic().read(id_); value.ok())
+  if (const Result<nic::CounterValue> value = domain_->nic().read(id_); value.ok())
     word_ = value.value();
   return word_;
 }
@@ -38,16 +37,16 @@ nic::CounterValue Counter::cached() {
 }
 
 nic::CounterValue Counter::read() {
-  domain_.progress();
-  if (domain_.settings().fresh_reads) {
-    while (domain_.trigger_queue().stalled()) {
-      if (domain_.nic().progress() == 0)
+  domain_->progress();
+  if (domain_->settings().fresh_reads) {
+    while (domain_->trigger_queue().stalled()) {
+      if (domain_->nic().progress() == 0)
         sched_yield();
     }
     return refresh();
   }
   const nic::CounterValue before = cached();
-  if (!domain_.trigger_queue().stalled())
+  if (!domain_->trigger_queue().stalled())
     refresh();
   return before;
 }
@@ -62,12 +61,12 @@ Status Counter::add(uint64_t value) {
 Status Counter::add_error(uint64_t value) {
   if (value > nic::kMaxFailure)
     return too_many("7 bits of failure");
-  return domain_.nic().add_error(id_, static_cast<uint32_t>(value));
+  return domain_->nic().add_error(id_, static_cast<uint32_t>(value));
 }
 
 Status Counter::set(uint64_t value) {
-  LANYARD_RETURN_IF_ERROR(domain_.nic().set(id_, value));
-  domain_.nic().progress();
+  LANYARD_RETURN_IF_ERROR(domain_->nic().set(id_, value));
+  domain_->nic().progress();
   refresh();
   return {};
 }
@@ -75,14 +74,14 @@ Status Counter::set(uint64_t value) {
 Status Counter::set_error(uint64_t value) {
   if (value > nic::kMaxFailure)
     return too_many("7 bits of failure");
-  LANYARD_RETURN_IF_ERROR(domain_.nic().set_error(id_, static_cast<uint32_t>(value)));
-  domain_.nic().progress();
+  LANYARD_RETURN_IF_ERROR(domain_->nic().set_error(id_, static_cast<uint32_t>(value)));
+  domain_->nic().progress();
   refresh();
   return {};
 }
 
 int Counter::registers(void** address, size_t* bytes) {
-  if (!domain_.settings().traps_stores)
+  if (!domain_->settings().traps_stores)
     return -FI_ENOSYS;
   const std::lock_guard lock(mutex_);
   if (page_ == nullptr) {
@@ -98,32 +97,17 @@ int Counter::registers(void** address, size_t* bytes) {
 
 namespace {
 
-Counter* counter_of(struct fid_cntr* counter) { return static_cast<Counter*>(counter); }
-Counter* counter_of(struct fid* fid) { return object_of<Counter, fid_cntr>(fid); }
-
-int close_counter(struct fid* fid) {
-  Counter* counter = counter_of(fid);
-  Domain& domain = counter->domain();
-  if (counter->bound.load() > 0)
-    return -FI_EBUSY;
-  domain.progress();
-  domain.retire(counter->id());
-  domain.close_child();
-  delete counter;
-  return 0;
-}
-
 // fi_cntr_add() and the similar functions.
 template <Status (Counter::*change)(uint64_t)>
 int changed(struct fid_cntr* counter, uint64_t value) {
-  return error_of((counter_of(counter)->*change)(value), FI_LOG_CNTR);
+  return error_of((object_of<Counter>(counter)->*change)(value), FI_LOG_CNTR);
 }
 
-ofi::CxiCounterOps cxi_counter_ops = {
-    .set_wb_buffer = not_simulated,
-    .get_mmio_addr = [](struct fid* fid, void** address,
-                        size_t* bytes) { return counter_of(fid)->registers(address, bytes); },
-};
+ofi::CxiCounterOps cxi_counter_ops = table_of<ofi::CxiCounterOps>([](auto& ops) {
+  ops.get_mmio_addr = [](struct fid* fid, void** address, size_t* bytes) {
+    return object_of<Counter>(fid)->registers(address, bytes);
+  };
+});
 
 int open_counter_ops(struct fid*, const char* name, uint64_t, void** ops, void*) {
   if (std::string_view(name) != ofi::kCxiCounterOps)
@@ -132,46 +116,36 @@ int open_counter_ops(struct fid*, const char* name, uint64_t, void** ops, void*)
   return 0;
 }
 
-fi_ops counter_fid_ops = fid_ops(close_counter, not_simulated, not_simulated, open_counter_ops);
+fi_ops counter_fid_ops = fid_ops<Counter>(not_simulated, not_simulated, open_counter_ops);
 
-fi_ops_cntr counter_ops = {
-    .size = sizeof(fi_ops_cntr),
-    .read = [](struct fid_cntr* counter) -> uint64_t { return counter_of(counter)->read().success; },
-    .readerr = [](struct fid_cntr* counter) -> uint64_t { return counter_of(counter)->read().failure; },
-    .add = changed<&Counter::add>,
-    .set = changed<&Counter::set>,
-    .wait = not_simulated,
-    .adderr = changed<&Counter::add_error>,
-    .seterr = changed<&Counter::set_error>,
-};
+fi_ops_cntr counter_ops = table_of<fi_ops_cntr>([](auto& ops) {
+  ops.read = [](struct fid_cntr* counter) -> uint64_t { return object_of<Counter>(counter)->read().success; };
+  ops.readerr = [](struct fid_cntr* counter) -> uint64_t { return object_of<Counter>(counter)->read().failure; };
+  ops.add = changed<&Counter::add>;
+  ops.set = changed<&Counter::set>;
+  ops.adderr = changed<&Counter::add_error>;
+  ops.seterr = changed<&Counter::set_error>;
+});
 
 }  // namespace
 
 int open_counter(struct fid_domain* fid, struct fi_cntr_attr* attributes, struct fid_cntr** out, void* context) {
   if (attributes != nullptr) {
-    if (attributes->events != FI_CNTR_EVENTS_COMP)
-      return -FI_ENOSYS;
-    if (attributes->wait_obj != FI_WAIT_NONE && attributes->wait_obj != FI_WAIT_UNSPEC)
+    if (attributes->events != FI_CNTR_EVENTS_COMP ||
+        (attributes->wait_obj != FI_WAIT_NONE && attributes->wait_obj != FI_WAIT_UNSPEC))
       return -FI_ENOSYS;
     if (attributes->flags != 0)
       return -FI_EINVAL;
   }
-  auto* domain = &static_cast<Domain&>(*fid);
+  auto* domain = object_of<Domain>(fid);
   domain->close_retired();
   const Result<nic::CounterId> id = domain->nic().open_counter();
   if (!id.ok())
     return error_of(id.status(), FI_LOG_CNTR);
   const Result<nic::Doorbell> bell = domain->nic().doorbell(id.value(), nic::DoorbellKind::kHostCall);
-  auto* counter = bell.ok() ? new (std::nothrow) Counter(*domain, id.value(), bell.value()) : nullptr;
-  if (counter == nullptr) {
-    static_cast<void>(domain->nic().close_counter(id.value()).ok());
-    return -FI_ENOMEM;
-  }
-  counter->fid = {.fclass = FI_CLASS_CNTR, .context = context, .ops = &counter_fid_ops};
+  auto* counter = new Counter(*domain, id.value(), bell.value());
   counter->ops = &counter_ops;
-  domain->open_child();
-  *out = counter;
-  return 0;
+  return hand_out(counter, FI_CLASS_CNTR, context, counter_fid_ops, out);
 }
 
 }  // namespace lanyard::nicsim::fi

@@ -1,12 +1,17 @@
 // The counter. The host does not read the counter itself. It reads a word that the NIC writes back
 // when the host asks, and when the counter is set.
+//
+// It may have a page of registers: a plain 64-bit store to its start adds, as on Slingshot. Polled
+// memory cannot do that, because stores overwrite one another. So the page is read-only: a store
+// faults, and a handler adds the value in the instruction. It decodes the stores that compilers
+// make for a volatile or atomic 64-bit integer. Other faults go to the handler installed before. A
+// store by a GPU does not fault and is lost.
 #ifndef LANYARD_NICSIM_FI_COUNTER_H_
 #define LANYARD_NICSIM_FI_COUNTER_H_
 
 #include <rdma/fabric.h>
 #include <rdma/fi_eq.h>
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 
@@ -16,14 +21,15 @@
 
 namespace lanyard::nicsim::fi {
 
-class Counter : public fid_cntr {
+// Its users are the endpoints and regions that count here. Closing it cancels work that waits for
+// it; other operations that name it go on.
+class Counter : public Object<fid_cntr> {
  public:
   // Requires a counter just opened on the domain's NIC.
-  Counter(Domain& domain, nic::CounterId id, const nic::Doorbell& bell)
-      : fid_cntr(), domain_(domain), id_(id), bell_(bell) {}
+  Counter(Domain& domain, nic::CounterId id, const nic::Doorbell& bell) : domain_(use(domain)), id_(id), bell_(bell) {}
   ~Counter();
 
-  Domain& domain() { return domain_; }
+  Domain& domain() { return *domain_; }
   nic::CounterId id() const { return id_; }
 
   // The value that fi_cntr_read() returns. By default the word before this call, while the
@@ -36,16 +42,14 @@ class Counter : public fid_cntr {
   Status add_error(uint64_t value);
   Status set(uint64_t value);
   Status set_error(uint64_t value);
-  // Returns a page where a plain 64-bit store adds (mmio_page.h).
+  // Returns its page of registers.
   int registers(void** address, size_t* bytes);
-
-  std::atomic<int> bound{0};  // endpoints and regions that count here
 
  private:
   nic::CounterValue refresh();
   nic::CounterValue cached();
 
-  Domain& domain_;
+  const Used<Domain> domain_;
   const nic::CounterId id_;
   const nic::Doorbell bell_;
   std::mutex mutex_;        // guards what follows
@@ -53,9 +57,11 @@ class Counter : public fid_cntr {
   void* page_ = nullptr;    // its page of registers
 };
 
-// As fi_ops_domain::cntr_open. fi_close() returns -FI_EBUSY while the counter is bound. Otherwise
-// it cancels work that waits for the counter; other operations that name it go on.
-int open_counter(struct fid_domain* domain, struct fi_cntr_attr* attributes, struct fid_cntr** counter, void* context);
+// Returns a page for the counter, until unmap_registers(). Any thread. Stores may come from any
+// thread, and must end before unmap_registers(). kUnsupported unless this is an x86-64;
+// kExhausted if all pages are in use; kFailed if the system refuses memory or the handler.
+Result<void*> map_registers(Counter& counter);
+void unmap_registers(void* page);
 
 }  // namespace lanyard::nicsim::fi
 

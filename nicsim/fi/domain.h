@@ -16,8 +16,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "nicsim/fi/address_vector.h"
 #include "nicsim/fi/late_wire.h"
-#include "nicsim/fi/peer_table.h"
+#include "nicsim/fi/provider.h"
 #include "nicsim/fi/settings.h"
 #include "nicsim/fi/trigger_queue.h"
 #include "nicsim/threaded/threaded_nic.h"
@@ -28,7 +29,6 @@ namespace lanyard::nicsim::fi {
 
 class CompletionQueue;
 class Endpoint;
-class Fabric;
 
 // The host's record of an operation in flight, to make an event from.
 struct Request {
@@ -39,11 +39,11 @@ struct Request {
   bool visible = false;  // success makes a completion entry; failure always does
 };
 
-class Domain final : public fid_domain, private Witness {
+// Its users are the objects opened on it.
+class Domain final : public Object<fid_domain>, private Witness {
  public:
   // kFailed if the system has no memory or sockets for the wire.
   static Result<std::unique_ptr<Domain>> create(Fabric& fabric, const fi_info& info, const Settings& settings);
-  // Requires that nothing is open on the domain.
   ~Domain() override;
 
   const Settings& settings() const { return settings_; }
@@ -87,11 +87,6 @@ class Domain final : public fid_domain, private Witness {
   // Guards requests and events. Call no function of the NIC while holding it.
   std::mutex& events_mutex() { return events_mutex_; }
 
-  // The number of objects open on the domain. It can be closed at 0.
-  void open_child() { children_.fetch_add(1); }
-  void close_child() { children_.fetch_sub(1); }
-  bool has_children() const { return children_.load() > 0; }
-
  private:
   Domain(Fabric& fabric, const fi_info& info, const Settings& settings, std::unique_ptr<Wire> wire,
          LateWire* late_wire);
@@ -101,11 +96,10 @@ class Domain final : public fid_domain, private Witness {
   void canceled(const nic::Op& op) override;
   void report(const nic::Op& op, Code code);
 
-  Fabric& fabric_;
+  const Used<Fabric> fabric_;
   const Settings settings_;
   const bool counts_remote_writes_;
   const bool takes_device_memory_;
-  std::atomic<int> children_{0};
 
   std::mutex retired_mutex_;
   std::vector<nic::CounterId> retired_;  // not closed yet
@@ -124,8 +118,16 @@ class Domain final : public fid_domain, private Witness {
   std::unique_ptr<TriggerQueue> trigger_queue_;
 };
 
-// As fi_ops_fabric::domain. fi_close() returns -FI_EBUSY while something is open on it.
+// As fi_ops_fabric::domain.
 int open_domain(struct fid_fabric* fabric, struct fi_info* info, struct fid_domain** domain, void* context);
+
+// As in fi_ops_domain and fi_ops_mr.
+int open_address_vector(struct fid_domain* domain, struct fi_av_attr* attributes, struct fid_av** vector,
+                        void* context);
+int open_queue(struct fid_domain* domain, struct fi_cq_attr* attributes, struct fid_cq** queue, void* context);
+int open_endpoint(struct fid_domain* domain, struct fi_info* info, struct fid_ep** endpoint, void* context);
+int open_counter(struct fid_domain* domain, struct fi_cntr_attr* attributes, struct fid_cntr** counter, void* context);
+int open_region(struct fid* domain, const struct fi_mr_attr* attributes, uint64_t flags, struct fid_mr** region);
 
 }  // namespace lanyard::nicsim::fi
 

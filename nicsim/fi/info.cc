@@ -1,5 +1,3 @@
-#include "nicsim/fi/info.h"
-
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
@@ -7,7 +5,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "nicsim/fi/provider.h"
 #include "nicsim/fi/settings.h"
 #include "nicsim/model/nic_model.h"
 
@@ -21,55 +18,48 @@ constexpr uint64_t kCaps = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_TRIGGER | kDir
 constexpr uint64_t kTransmitCaps = FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_READ | FI_WRITE;
 constexpr uint64_t kReceiveCaps = FI_RMA | FI_ATOMIC | FI_TRIGGER | FI_RMA_EVENT | FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr int kMemoryModes = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_HMEM;
+constexpr char kUnordered[] = "nothing keeps messages in order";
 
 bool within(uint64_t asked, uint64_t offered) { return (asked & ~offered) == 0; }
+bool one_of(uint64_t asked, uint64_t any, uint64_t offered) { return asked == any || asked == offered; }
 bool named(const char* asked, const char* offered) { return asked == nullptr || std::string_view(asked) == offered; }
 
 // Returns why the hints cannot be met, or null.
 const char* objection(const fi_info& hints, const Settings& settings) {
-  if ((hints.caps & FI_HMEM) != 0 && !settings.device_memory)
-    return "device memory is not offered (see LANYARD_FI_HMEM)";
-  if (!within(hints.caps, kCaps | FI_HMEM))
-    return "the hints name a capability that is not simulated";
-  if (hints.addr_format != FI_FORMAT_UNSPEC && hints.addr_format != FI_ADDR_CXI)
-    return "the address format must be FI_ADDR_CXI";
-  if (const fi_ep_attr* endpoint = hints.ep_attr) {
-    if (endpoint->type != FI_EP_UNSPEC && endpoint->type != FI_EP_RDM)
-      return "the endpoint type must be FI_EP_RDM";
-    if (endpoint->protocol != FI_PROTO_UNSPEC && endpoint->protocol != FI_PROTO_CXI)
-      return "the protocol must be FI_PROTO_CXI";
-    if (endpoint->max_msg_size > settings.limits().max_message_bytes)
-      return "max_msg_size is too large";
-    if (endpoint->max_order_raw_size + endpoint->max_order_war_size + endpoint->max_order_waw_size > 0)
-      return "nothing keeps messages in order";
-  }
-  if (const fi_tx_attr* transmit = hints.tx_attr) {
-    if (!within(transmit->caps, kTransmitCaps | kPlaces | kReceiveCaps))
-      return "tx_attr names a capability that is not simulated";
-    if (transmit->msg_order != 0 || transmit->comp_order != 0)
-      return "nothing keeps messages in order";
-    if (transmit->op_flags != 0)
-      return "default op_flags are not simulated";
-    if (transmit->size > kMaxTransmitSize || transmit->inject_size > 0 || transmit->iov_limit > 1 ||
-        transmit->rma_iov_limit > 1)
-      return "a limit in tx_attr is too large";
-  }
-  if (const fi_rx_attr* receive = hints.rx_attr) {
-    if (!within(receive->caps, kTransmitCaps | kPlaces | kReceiveCaps))
-      return "rx_attr names a capability that is not simulated";
-    if (receive->msg_order != 0)
-      return "nothing keeps messages in order";
-  }
-  if (const fi_domain_attr* domain = hints.domain_attr) {
-    if (!named(domain->name, kDomainName))
-      return "the domain has another name";
-    if ((domain->mr_mode & FI_MR_ENDPOINT) == 0)
-      return "mr_mode must have FI_MR_ENDPOINT";
-    if (domain->cq_data_size > 0)
-      return "remote completion data is not simulated";
-  }
-  if (hints.fabric_attr != nullptr && !named(hints.fabric_attr->name, kFabricName))
-    return "the fabric has another name";
+  const auto given = [](const auto* attributes, auto otherwise) { return attributes ? *attributes : otherwise; };
+  const fi_ep_attr endpoint = given(hints.ep_attr, fi_ep_attr{});
+  const fi_tx_attr transmit = given(hints.tx_attr, fi_tx_attr{});
+  const fi_rx_attr receive = given(hints.rx_attr, fi_rx_attr{});
+  const fi_domain_attr domain = given(hints.domain_attr, fi_domain_attr{});
+  const fi_fabric_attr fabric = given(hints.fabric_attr, fi_fabric_attr{});
+  constexpr uint64_t kAnyCaps = kTransmitCaps | kPlaces | kReceiveCaps;
+  const struct {
+    bool broken;
+    const char* rule;
+  } rules[] = {
+      {(hints.caps & FI_HMEM) != 0 && !settings.device_memory, "device memory is not offered (see LANYARD_FI_HMEM)"},
+      {!within(hints.caps, kCaps | FI_HMEM), "the hints name a capability that is not simulated"},
+      {!one_of(hints.addr_format, FI_FORMAT_UNSPEC, FI_ADDR_CXI), "the address format must be FI_ADDR_CXI"},
+      {!one_of(endpoint.type, FI_EP_UNSPEC, FI_EP_RDM), "the endpoint type must be FI_EP_RDM"},
+      {!one_of(endpoint.protocol, FI_PROTO_UNSPEC, FI_PROTO_CXI), "the protocol must be FI_PROTO_CXI"},
+      {endpoint.max_msg_size > settings.limits().max_message_bytes, "max_msg_size is too large"},
+      {endpoint.max_order_raw_size + endpoint.max_order_war_size + endpoint.max_order_waw_size > 0, kUnordered},
+      {!within(transmit.caps, kAnyCaps), "tx_attr names a capability that is not simulated"},
+      {transmit.msg_order != 0 || transmit.comp_order != 0, kUnordered},
+      {transmit.op_flags != 0, "default op_flags are not simulated"},
+      {transmit.size > kMaxTransmitSize || transmit.inject_size > 0 || transmit.iov_limit > 1 ||
+           transmit.rma_iov_limit > 1,
+       "a limit in tx_attr is too large"},
+      {!within(receive.caps, kAnyCaps), "rx_attr names a capability that is not simulated"},
+      {receive.msg_order != 0, kUnordered},
+      {!named(domain.name, kDomainName), "the domain has another name"},
+      {hints.domain_attr != nullptr && (domain.mr_mode & FI_MR_ENDPOINT) == 0, "mr_mode must have FI_MR_ENDPOINT"},
+      {domain.cq_data_size > 0, "remote completion data is not simulated"},
+      {!named(fabric.name, kFabricName), "the fabric has another name"},
+  };
+  for (const auto& [broken, rule] : rules)
+    if (broken)
+      return rule;
   return nullptr;
 }
 

@@ -1,5 +1,4 @@
-#include "nicsim/fi/mmio_page.h"
-
+// The pages of counters' registers (counter.h).
 #include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>

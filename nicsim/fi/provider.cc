@@ -3,11 +3,9 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
-#include <new>
 #include <string_view>
 
 #include "nicsim/fi/domain.h"
-#include "nicsim/fi/info.h"
 
 // libfabric looks up this name in each shared object that it loads (fi_provider(3)). The macro in
 // fi_prov.h would need a macro of libfabric's own build.
@@ -17,37 +15,17 @@ namespace lanyard::nicsim::fi {
 
 namespace {
 
-int close_fabric(struct fid* fid) {
-  auto* fabric = object_of<Fabric, fid_fabric>(fid);
-  if (fabric->domains.load() > 0)
-    return -FI_EBUSY;
-  delete fabric;
-  return 0;
-}
+fi_ops fabric_fid_ops = fid_ops<Fabric>();
 
-fi_ops fabric_fid_ops = fid_ops(close_fabric);
-
-fi_ops_fabric fabric_ops = {
-    .size = sizeof(fi_ops_fabric),
-    .domain = open_domain,
-    .passive_ep = not_simulated,
-    .eq_open = not_simulated,
-    .wait_open = not_simulated,
-    .trywait = not_simulated,
-    .domain2 = nullptr,
-};
+fi_ops_fabric fabric_ops = table_of<fi_ops_fabric>([](auto& ops) { ops.domain = open_domain; });
 
 int open_fabric(struct fi_fabric_attr* attributes, struct fid_fabric** out, void* context) {
   if (attributes == nullptr || attributes->name == nullptr || std::string_view(attributes->name) != kFabricName)
     return -FI_ENODATA;
-  auto* fabric = new (std::nothrow) Fabric();
-  if (fabric == nullptr)
-    return -FI_ENOMEM;
-  fabric->fid = {.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fabric_fid_ops};
+  auto* fabric = new Fabric;
   fabric->ops = &fabric_ops;
   fabric->api_version = attributes->api_version;
-  *out = fabric;
-  return 0;
+  return hand_out(fabric, FI_CLASS_FABRIC, context, fabric_fid_ops, out);
 }
 
 struct fi_provider& instance() {

@@ -2,10 +2,8 @@
 
 #include <cstring>
 #include <mutex>
-#include <new>
 
 #include "nicsim/fi/endpoint.h"
-#include "nicsim/fi/provider.h"
 
 namespace lanyard::nicsim::fi {
 
@@ -34,8 +32,8 @@ size_t CompletionQueue::entry_bytes() const {
 }
 
 ssize_t CompletionQueue::read(void* buffer, size_t count) {
-  domain_.progress();
-  const std::lock_guard lock(domain_.events_mutex());
+  domain_->progress();
+  const std::lock_guard lock(domain_->events_mutex());
   read_events();
   if (entries_.empty())
     return -FI_EAGAIN;
@@ -56,8 +54,8 @@ ssize_t CompletionQueue::read(void* buffer, size_t count) {
 }
 
 ssize_t CompletionQueue::read_error(struct fi_cq_err_entry& entry) {
-  domain_.progress();
-  const std::lock_guard lock(domain_.events_mutex());
+  domain_->progress();
+  const std::lock_guard lock(domain_->events_mutex());
   read_events();
   if (entries_.empty() || entries_.front().code == Code::kOk)
     return -FI_EAGAIN;
@@ -77,40 +75,19 @@ ssize_t CompletionQueue::read_error(struct fi_cq_err_entry& entry) {
 
 namespace {
 
-CompletionQueue* queue_of(struct fid_cq* queue) { return static_cast<CompletionQueue*>(queue); }
+fi_ops queue_fid_ops = fid_ops<CompletionQueue>();
 
-int close_queue(struct fid* fid) {
-  auto* queue = object_of<CompletionQueue, fid_cq>(fid);
-  if (queue->endpoints.load() > 0)
-    return -FI_EBUSY;
-  queue->domain().remove_queue(*queue);
-  queue->domain().close_child();
-  delete queue;
-  return 0;
-}
-
-ssize_t read(struct fid_cq* queue, void* buffer, size_t count) { return queue_of(queue)->read(buffer, count); }
-
-ssize_t read_error(struct fid_cq* queue, struct fi_cq_err_entry* entry, uint64_t) {
-  return entry == nullptr ? -FI_EINVAL : queue_of(queue)->read_error(*entry);
-}
-
-const char* describe(struct fid_cq*, int provider_errno, const void*, char*, size_t) {
-  return code_name(static_cast<Code>(provider_errno));
-}
-
-fi_ops queue_fid_ops = fid_ops(close_queue);
-
-fi_ops_cq queue_ops = {
-    .size = sizeof(fi_ops_cq),
-    .read = read,
-    .readfrom = not_simulated,
-    .readerr = read_error,
-    .sread = not_simulated,
-    .sreadfrom = not_simulated,
-    .signal = not_simulated,
-    .strerror = describe,
-};
+fi_ops_cq queue_ops = table_of<fi_ops_cq>([](auto& ops) {
+  ops.read = [](struct fid_cq* queue, void* buffer, size_t count) {
+    return object_of<CompletionQueue>(queue)->read(buffer, count);
+  };
+  ops.readerr = [](struct fid_cq* queue, struct fi_cq_err_entry* entry, uint64_t) -> ssize_t {
+    return entry == nullptr ? -FI_EINVAL : object_of<CompletionQueue>(queue)->read_error(*entry);
+  };
+  ops.strerror = [](struct fid_cq*, int provider_errno, const void*, char*, size_t) {
+    return code_name(static_cast<Code>(provider_errno));
+  };
+});
 
 }  // namespace
 
@@ -126,16 +103,9 @@ int open_queue(struct fid_domain* fid, struct fi_cq_attr* attributes, struct fid
     if (attributes->format != FI_CQ_FORMAT_UNSPEC)
       format = attributes->format;
   }
-  auto* domain = &static_cast<Domain&>(*fid);
-  auto* queue = new (std::nothrow) CompletionQueue(*domain, format);
-  if (queue == nullptr)
-    return -FI_ENOMEM;
-  queue->fid = {.fclass = FI_CLASS_CQ, .context = context, .ops = &queue_fid_ops};
+  auto* queue = new CompletionQueue(*object_of<Domain>(fid), format);
   queue->ops = &queue_ops;
-  domain->add_queue(*queue);
-  domain->open_child();
-  *out = queue;
-  return 0;
+  return hand_out(queue, FI_CLASS_CQ, context, queue_fid_ops, out);
 }
 
 }  // namespace lanyard::nicsim::fi

@@ -8,7 +8,6 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_eq.h>
 
-#include <atomic>
 #include <deque>
 
 #include "nicsim/fi/domain.h"
@@ -16,11 +15,15 @@
 
 namespace lanyard::nicsim::fi {
 
-class CompletionQueue : public fid_cq {
+// Its users are the bound endpoints.
+class CompletionQueue : public Object<fid_cq> {
  public:
-  CompletionQueue(Domain& domain, enum fi_cq_format format) : fid_cq(), domain_(domain), format_(format) {}
+  CompletionQueue(Domain& domain, enum fi_cq_format format) : domain_(use(domain)), format_(format) {
+    domain.add_queue(*this);
+  }
+  ~CompletionQueue() { domain_->remove_queue(*this); }
 
-  Domain& domain() { return domain_; }
+  Domain& domain() { return *domain_; }
 
   // As the functions of fi_ops_cq.
   ssize_t read(void* buffer, size_t count);
@@ -33,8 +36,6 @@ class CompletionQueue : public fid_cq {
   void read_events();
   void forget(const Endpoint& endpoint);
 
-  std::atomic<int> endpoints{0};  // bound endpoints
-
  private:
   struct Event {
     Request request;
@@ -43,14 +44,11 @@ class CompletionQueue : public fid_cq {
 
   size_t entry_bytes() const;
 
-  Domain& domain_;
+  const Used<Domain> domain_;
   const enum fi_cq_format format_;
   std::deque<Event> events_;
   std::deque<Event> entries_;
 };
-
-// As fi_ops_domain::cq_open. fi_close() returns -FI_EBUSY while endpoints are bound.
-int open_queue(struct fid_domain* domain, struct fi_cq_attr* attributes, struct fid_cq** queue, void* context);
 
 }  // namespace lanyard::nicsim::fi
 

@@ -108,10 +108,8 @@ ModelLimits Settings::limits() const {
 Result<std::unique_ptr<Wire>> Settings::open_wire() const {
   if (tcp)
     return make_tcp_wire({.interface = interface});
-  Result<std::unique_ptr<ShmWire>> shm = ShmWire::create({});
-  if (!shm.ok())
-    return shm.status();
-  return std::unique_ptr<Wire>(std::move(shm.value()));
+  LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<Wire> shm, ShmWire::create());
+  return shm;
 }
 
 }  // namespace lanyard::nicsim::fi

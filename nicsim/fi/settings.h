@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "nicsim/fi/peer_table.h"
+#include "nicsim/fi/address_vector.h"
 #include "nicsim/model/nic_model.h"
 #include "nicsim/wire/wire.h"
 #include "transport/base/status.h"

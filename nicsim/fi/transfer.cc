@@ -1,4 +1,4 @@
-#include "nicsim/fi/transfer.h"
+// Turns libfabric's messages into operations of the NIC.
 
 #include <sched.h>
 
@@ -6,10 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "nicsim/fi/address_vector.h"
-#include "nicsim/fi/counter.h"
 #include "nicsim/fi/endpoint.h"
-#include "nicsim/fi/provider.h"
 #include "transport/base/status.h"
 #include "transport/nic/nic.h"
 
@@ -23,9 +20,6 @@ constexpr uint64_t kFlags = FI_MORE | FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_
 // How long a flush waits for operations in flight: a peer may never answer.
 constexpr std::chrono::seconds kFlushTime{5};
 
-Counter* counter_of(struct fid_cntr* counter) { return static_cast<Counter*>(counter); }
-Endpoint& endpoint_of(struct fid_ep* endpoint) { return *static_cast<Endpoint*>(endpoint); }
-
 // An operation and its request. The user fills in completion counter and context.
 struct Transfer {
   nic::Op op;
@@ -36,8 +30,9 @@ Status bad(const char* why) { return {Code::kInvalidArgument, why}; }
 
 // Fills in the target, the level and the report. kInvalidState: the endpoint is not enabled;
 // kInvalidArgument: no CXI accepts this; kUnsupported: a real one might.
-Result<Transfer> transfer_of(Endpoint& endpoint, uint64_t kind, fi_addr_t to, uint64_t key, uint64_t offset,
-                             uint64_t flags, void* context) {
+template <typename Message>
+Result<Transfer> transfer_of(Endpoint& endpoint, uint64_t kind, const Message& message, uint64_t flags) {
+  const uint64_t offset = message.rma_iov[0].addr;
   Domain& domain = endpoint.domain();
   if ((flags & ~kFlags) != 0)
     return bad("an operation flag is not simulated");
@@ -46,14 +41,14 @@ Result<Transfer> transfer_of(Endpoint& endpoint, uint64_t kind, fi_addr_t to, ui
   if ((endpoint.caps() & kind) != kind)
     return Status(Code::kUnsupported, "the endpoint was opened without FI_RMA, or FI_ATOMIC for an atomic");
   LANYARD_RETURN_IF_ERROR(domain.peers().complete());
-  const std::optional<uint32_t> peer = endpoint.vector().peer(to);
+  const std::optional<uint32_t> peer = endpoint.vector().peer(message.addr);
   if (!peer.has_value())
     return bad("the address is not in the endpoint's address vector");
   Transfer transfer;
   nic::Op& op = transfer.op;
   const bool delivers = (flags & FI_DELIVERY_COMPLETE) != 0;
   op.level = delivers ? nic::CompletionLevel::kDelivery : nic::CompletionLevel::kTransmit;
-  op.remote = {.peer = *peer, .key = {key}, .offset = offset};
+  op.remote = {.peer = *peer, .key = {message.rma_iov[0].key}, .offset = offset};
   // Tells a target with late data to deliver first (LateWire).
   if (domain.settings().late_data && *peer != domain.peers().self()) {
     if ((offset & kDeliveryMark) != 0)
@@ -61,7 +56,7 @@ Result<Transfer> transfer_of(Endpoint& endpoint, uint64_t kind, fi_addr_t to, ui
     op.remote.offset |= delivers ? kDeliveryMark : 0;
   }
   transfer.request = {
-      .endpoint = &endpoint, .context = context, .flags = kind | FI_WRITE, .visible = endpoint.reports(flags)};
+      .endpoint = &endpoint, .context = message.context, .flags = kind | FI_WRITE, .visible = endpoint.reports(flags)};
   return transfer;
 }
 
@@ -69,15 +64,12 @@ Result<Transfer> write_of(Endpoint& endpoint, const fi_msg_rma& message, uint64_
   if (message.iov_count > 1 || (message.iov_count == 1 && message.msg_iov == nullptr) || message.rma_iov == nullptr ||
       message.rma_iov_count != 1)
     return bad("a write must have exactly one remote piece and at most one local one");
-  Result<Transfer> transfer = transfer_of(endpoint, FI_RMA, message.addr, message.rma_iov[0].key,
-                                          message.rma_iov[0].addr, flags, message.context);
-  if (!transfer.ok())
-    return transfer;
-  nic::Op& op = transfer.value().op;
+  LANYARD_ASSIGN_OR_RETURN(Transfer transfer, transfer_of(endpoint, FI_RMA, message, flags));
+  nic::Op& op = transfer.op;
   op.kind = nic::OpKind::kWrite;
   op.local = endpoint.domain().local(&transfer);  // for a write of 0 bytes
   if (message.iov_count == 1 && message.msg_iov[0].iov_len > 0) {
-    op.bytes = transfer.value().request.bytes = message.msg_iov[0].iov_len;
+    op.bytes = transfer.request.bytes = message.msg_iov[0].iov_len;
     op.local = endpoint.domain().local(message.msg_iov[0].iov_base);
   }
   return transfer;
@@ -91,15 +83,12 @@ Result<Transfer> atomic_of(Endpoint& endpoint, const fi_msg_atomic& message, uin
   if (message.msg_iov == nullptr || message.iov_count != 1 || message.msg_iov[0].count != 1 ||
       message.rma_iov == nullptr || message.rma_iov_count != 1 || message.rma_iov[0].count != 1)
     return bad("an atomic must have one operand and one target");
-  Result<Transfer> transfer = transfer_of(endpoint, FI_ATOMIC, message.addr, message.rma_iov[0].key,
-                                          message.rma_iov[0].addr, flags, message.context);
-  if (!transfer.ok())
-    return transfer;
-  nic::Op& op = transfer.value().op;
+  LANYARD_ASSIGN_OR_RETURN(Transfer transfer, transfer_of(endpoint, FI_ATOMIC, message, flags));
+  nic::Op& op = transfer.op;
   op.kind = nic::OpKind::kAtomic;
   op.atomic = message.op == FI_SUM ? nic::AtomicKind::kSum : nic::AtomicKind::kReplace;
   op.local = endpoint.domain().local(message.msg_iov[0].addr);
-  transfer.value().request.bytes = sizeof(uint64_t);
+  transfer.request.bytes = sizeof(uint64_t);
   return transfer;
 }
 
@@ -118,25 +107,19 @@ int begin(Domain& domain, Transfer& transfer, Hand hand) {
   return 0;
 }
 
-ssize_t begin_now(Endpoint& endpoint, Result<Transfer> transfer) {
+// An immediate operation, made by `lower` from a message.
+template <typename Message, Result<Transfer> (*lower)(Endpoint&, const Message&, uint64_t)>
+ssize_t begin_now(struct fid_ep* fid, const Message* message, uint64_t flags) {
+  if (message == nullptr)
+    return -FI_EINVAL;
+  Endpoint& endpoint = *object_of<Endpoint>(fid);
+  Result<Transfer> transfer = lower(endpoint, *message, flags);
   if (!transfer.ok())
     return error_of(transfer.status(), FI_LOG_EP_DATA);
   if (Counter* counter = endpoint.write_counter())
     transfer.value().op.completion = counter->id();
   Domain& domain = endpoint.domain();
   return begin(domain, transfer.value(), [&](const nic::Op& op) { return domain.nic().issue(op); });
-}
-
-ssize_t write_message(struct fid_ep* fid, const struct fi_msg_rma* message, uint64_t flags) {
-  if (message == nullptr)
-    return -FI_EINVAL;
-  return begin_now(endpoint_of(fid), write_of(endpoint_of(fid), *message, flags));
-}
-
-ssize_t atomic_message(struct fid_ep* fid, const struct fi_msg_atomic* message, uint64_t flags) {
-  if (message == nullptr)
-    return -FI_EINVAL;
-  return begin_now(endpoint_of(fid), atomic_of(endpoint_of(fid), *message, flags));
 }
 
 int queue_transfer(Domain& domain, const struct fi_deferred_work& work, Result<Transfer> lowered) {
@@ -149,61 +132,36 @@ int queue_transfer(Domain& domain, const struct fi_deferred_work& work, Result<T
   if (transfer.op.kind == nic::OpKind::kAtomic && (endpoint.write_counter() == nullptr || !endpoint.counts_reads()))
     return refuse(FI_EINVAL, FI_LOG_DOMAIN, "deferred atomics need an endpoint with counters for FI_WRITE and FI_READ");
   if (work.completion_cntr != nullptr)
-    transfer.op.completion = counter_of(work.completion_cntr)->id();
+    transfer.op.completion = object_of<Counter>(work.completion_cntr)->id();
   return begin(domain, transfer, [&](const nic::Op& op) {
     return domain.trigger_queue().post(
-        {.op = op, .trigger = counter_of(work.triggering_cntr)->id(), .threshold = work.threshold});
+        {.op = op, .trigger = object_of<Counter>(work.triggering_cntr)->id(), .threshold = work.threshold});
   });
 }
 
 }  // namespace
 
-fi_ops_rma rma_ops = {
-    .size = sizeof(fi_ops_rma),
-    .read = not_simulated,
-    .readv = not_simulated,
-    .readmsg = not_simulated,
-    .write = not_simulated,
-    .writev = not_simulated,
-    .writemsg = write_message,
-    .inject = not_simulated,
-    .writedata = not_simulated,
-    .injectdata = not_simulated,
-};
-
-fi_ops_atomic atomic_ops = {
-    .size = sizeof(fi_ops_atomic),
-    .write = not_simulated,
-    .writev = not_simulated,
-    .writemsg = atomic_message,
-    .inject = not_simulated,
-    .readwrite = not_simulated,
-    .readwritev = not_simulated,
-    .readwritemsg = not_simulated,
-    .compwrite = not_simulated,
-    .compwritev = not_simulated,
-    .compwritemsg = not_simulated,
-    .writevalid = not_simulated,
-    .readwritevalid = not_simulated,
-    .compwritevalid = not_simulated,
-};
+fi_ops_rma rma_ops = table_of<fi_ops_rma>([](auto& ops) { ops.writemsg = begin_now<fi_msg_rma, write_of>; });
+fi_ops_atomic atomic_ops =
+    table_of<fi_ops_atomic>([](auto& ops) { ops.writemsg = begin_now<fi_msg_atomic, atomic_of>; });
 
 int queue_work(Domain& domain, const struct fi_deferred_work& work) {
-  if (work.triggering_cntr == nullptr || &counter_of(work.triggering_cntr)->domain() != &domain ||
-      (work.completion_cntr != nullptr && &counter_of(work.completion_cntr)->domain() != &domain))
+  const auto is_ours = [&](struct fid_cntr* counter) { return &object_of<Counter>(counter)->domain() == &domain; };
+  if (work.triggering_cntr == nullptr || !is_ours(work.triggering_cntr) ||
+      (work.completion_cntr != nullptr && !is_ours(work.completion_cntr)))
     return refuse(FI_EINVAL, FI_LOG_DOMAIN, "deferred work needs a triggering counter of its domain");
   if (work.op.rma == nullptr)
     return -FI_EINVAL;
+  const auto lowered = [](auto lower, const auto& op) { return lower(*object_of<Endpoint>(op.ep), op.msg, op.flags); };
   if (work.op_type == FI_OP_WRITE)
-    return queue_transfer(domain, work, write_of(endpoint_of(work.op.rma->ep), work.op.rma->msg, work.op.rma->flags));
+    return queue_transfer(domain, work, lowered(write_of, *work.op.rma));
   if (work.op_type == FI_OP_ATOMIC)
-    return queue_transfer(domain, work,
-                          atomic_of(endpoint_of(work.op.atomic->ep), work.op.atomic->msg, work.op.atomic->flags));
+    return queue_transfer(domain, work, lowered(atomic_of, *work.op.atomic));
   return refuse(FI_ENOSYS, FI_LOG_DOMAIN, "this kind of deferred work is not simulated");
 }
 
 int flush_work(Domain& domain) {
-  for (const nic::Op& op : domain.trigger_queue().clear())
+  for (const nic::Op& op : domain.trigger_queue().take_back())
     domain.drop(op.context);
   if (const Status status = domain.nic().flush(); !status.ok())
     return error_of(status, FI_LOG_DOMAIN);

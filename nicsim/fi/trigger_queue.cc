@@ -79,12 +79,11 @@ void TriggerQueue::give_back_what_fired() {
   taken_ = held;
 }
 
-template <typename Condition>
-std::vector<nic::Op> TriggerQueue::take_back(Condition condition) {
+std::vector<nic::Op> TriggerQueue::take_back(nic::CounterId trigger) {
   const std::lock_guard lock(mutex_);
   std::vector<nic::Op> taken;
   std::erase_if(waiting_, [&](const nic::DeferredOp& deferred) {
-    const bool goes = condition(deferred);
+    const bool goes = !trigger.valid() || deferred.trigger == trigger;
     if (goes)
       taken.push_back(deferred.op);
     return goes;
@@ -93,21 +92,10 @@ std::vector<nic::Op> TriggerQueue::take_back(Condition condition) {
   return taken;
 }
 
-std::vector<nic::Op> TriggerQueue::clear() {
-  return take_back([](const nic::DeferredOp&) { return true; });
-}
-
-std::vector<nic::Op> TriggerQueue::cancel(nic::CounterId trigger) {
-  return take_back([trigger](const nic::DeferredOp& deferred) { return deferred.trigger == trigger; });
-}
-
 Status TriggerQueue::start() {
   if (thread_.joinable())
     return {};
-  Result<std::thread> thread = start_service_thread("lanyard-cxi-tq", [this] { run(); });
-  if (!thread.ok())
-    return thread.status();
-  thread_ = std::move(thread.value());
+  LANYARD_ASSIGN_OR_RETURN(thread_, start_service_thread("lanyard-cxi-tq", [this] { run(); }));
   return {};
 }
 

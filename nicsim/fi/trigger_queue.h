@@ -35,16 +35,13 @@ class TriggerQueue {
   Status post(const nic::DeferredOp& op);
   // True while work waits here. Then no other command reaches the NIC either.
   bool stalled() const { return waiting_count_.load(std::memory_order_acquire) > 0; }
-  // Remove waiting work and return it: all of it, or that of one counter.
-  std::vector<nic::Op> clear();
-  std::vector<nic::Op> cancel(nic::CounterId trigger);
+  // Removes waiting work and returns it: that of one counter, or all of it if none is named.
+  std::vector<nic::Op> take_back(nic::CounterId trigger = {});
 
   // Call it whenever entries may have fired. The NIC's witness may call it too.
   void give_back_what_fired();
 
  private:
-  template <typename Condition>
-  std::vector<nic::Op> take_back(Condition condition);
   Status try_post(const nic::DeferredOp& op);
   Status start();
   void run();
