@@ -67,18 +67,12 @@ Result<uint32_t> PeerTable::add_numbered(const nic::Address& address) {
   return number;
 }
 
-Status PeerTable::complete() {
-  if (complete_.load(std::memory_order_acquire))
-    return {};
-  const std::lock_guard lock(mutex_);
-  return complete_locked();
-}
-
 Status PeerTable::complete_if_whole(size_t nics) {
   if (complete_.load(std::memory_order_acquire))
     return {};
   const std::lock_guard lock(mutex_);
-  return self_ != UINT32_MAX && peers_.size() >= nics ? complete_locked() : Status();
+  const bool whole = nics == 0 || (self_ != UINT32_MAX && peers_.size() >= nics);
+  return whole ? complete_locked() : Status();
 }
 
 Status PeerTable::complete_locked() {

@@ -64,20 +64,20 @@ Status Counter::add_error(uint64_t value) {
   return domain_->nic().add_error(id_, static_cast<uint32_t>(value));
 }
 
-Status Counter::set(uint64_t value) {
-  LANYARD_RETURN_IF_ERROR(domain_->nic().set(id_, value));
-  domain_->nic().progress();
-  refresh();
-  return {};
-}
+Status Counter::set(uint64_t value) { return written_back(domain_->nic().set(id_, value)); }
 
 Status Counter::set_error(uint64_t value) {
   if (value > nic::kMaxFailure)
     return too_many("7 bits of failure");
-  LANYARD_RETURN_IF_ERROR(domain_->nic().set_error(id_, static_cast<uint32_t>(value)));
-  domain_->nic().progress();
-  refresh();
-  return {};
+  return written_back(domain_->nic().set_error(id_, static_cast<uint32_t>(value)));
+}
+
+Status Counter::written_back(Status set) {
+  if (set.ok()) {
+    domain_->nic().progress();
+    refresh();
+  }
+  return set;
 }
 
 int Counter::registers(void** address, size_t* bytes) {

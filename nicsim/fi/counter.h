@@ -48,6 +48,7 @@ class Counter : public Object<fid_cntr> {
  private:
   nic::CounterValue refresh();
   nic::CounterValue cached();
+  Status written_back(Status set);
 
   const Used<Domain> domain_;
   const nic::CounterId id_;

@@ -102,12 +102,10 @@ Status TriggerQueue::start() {
 void TriggerQueue::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    if (waiting_.empty()) {
-      changed_.wait(lock);
-      continue;
-    }
     drain();
-    if (!waiting_.empty())
+    if (waiting_.empty())
+      changed_.wait(lock);
+    else
       changed_.wait_for(lock, kPeriod);
   }
 }

@@ -1,7 +1,6 @@
 #include "nicsim/wire/fd_nap.h"
 
 #include <poll.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -15,29 +14,6 @@
 
 namespace lanyard::nicsim {
 
-using std::chrono::steady_clock;
-
-namespace {
-
-timespec to_timespec(Wire::Nanoseconds time) {
-  constexpr int64_t kSecond = 1'000'000'000;
-  return {.tv_sec = static_cast<time_t>(time.count() / kSecond), .tv_nsec = static_cast<long>(time.count() % kSecond)};
-}
-
-int64_t nanoseconds_now() { return Wire::Nanoseconds(steady_clock::now().time_since_epoch()).count(); }
-
-epoll_event event_of(FdNap::Watch what) {
-  epoll_event event{};
-  switch (what) {
-    case FdNap::Watch::kNothing: break;
-    case FdNap::Watch::kRead: event.events = EPOLLIN; break;
-    case FdNap::Watch::kReadAndWrite: event.events = EPOLLIN | EPOLLOUT; break;
-  }
-  return event;
-}
-
-}  // namespace
-
 Result<std::unique_ptr<FdNap>> FdNap::create() {
   std::unique_ptr<FdNap> nap(new FdNap);
   nap->epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
@@ -48,16 +24,11 @@ Result<std::unique_ptr<FdNap>> FdNap::create() {
   return nap;
 }
 
-void FdNap::watch(int fd, Watch what) {
-  epoll_event event = event_of(what);
-  const int result = ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
-  LANYARD_CHECK(result == 0, "a descriptor that epoll can watch");
-}
-
-void FdNap::change(int fd, Watch what) {
-  epoll_event event = event_of(what);
-  const int result = ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
-  LANYARD_CHECK(result == 0, "a descriptor that is watched");
+void FdNap::control(int operation, int fd, Watch what) {
+  epoll_event event{};
+  event.events = static_cast<uint32_t>(what);
+  const int result = ::epoll_ctl(epoll_.get(), operation, fd, &event);
+  LANYARD_CHECK(result == 0, "a descriptor that epoll can watch, and a change of one that it watches");
 }
 
 void FdNap::leave() {
@@ -87,19 +58,20 @@ void FdNap::sleep(Wire::Sleeper who, Wire::Nanoseconds timeout, const Wire::Idle
   if (timeout.count() <= 0)
     return;
   timeout = std::min<Wire::Nanoseconds>(timeout, std::chrono::hours(1));
-  const steady_clock::time_point deadline = steady_clock::now() + timeout;
+  const Clock::time_point deadline = Clock::now() + timeout;
   Seat& seat = seat_of(who);
   const uint32_t wakes = seat.wakes.load(std::memory_order_seq_cst);
   enter(seat);
   meeting_.fetch_add(1, std::memory_order_acq_rel);
   if (!idle || idle()) {
     while (seat.wakes.load(std::memory_order_seq_cst) == wakes) {
-      const Wire::Nanoseconds left = deadline - steady_clock::now();
+      const Wire::Nanoseconds left = deadline - Clock::now();
       if (left.count() <= 0)
         break;
       pollfd fds[2] = {{.fd = epoll_.get(), .events = POLLIN, .revents = 0},
                        {.fd = seat.event.get(), .events = POLLIN, .revents = 0}};
-      const timespec limit = to_timespec(left);
+      const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
+      const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
       const int ready = ::ppoll(fds, 2, &limit, nullptr);
       if (ready <= 0 || (fds[0].revents & POLLIN) == 0)
         break;
@@ -119,7 +91,7 @@ void FdNap::enter(Seat& seat) {
 // entering and clearing exclude each other.
 void FdNap::exit(Seat& seat) {
   const std::lock_guard lock(mutex_);
-  seat.exit_time.store(nanoseconds_now(), std::memory_order_relaxed);
+  seat.exit_time.store(Clock::now(), std::memory_order_relaxed);
   if (seat.sleeping.fetch_sub(1, std::memory_order_seq_cst) != 1)
     return;
   if (!seat.raised.exchange(false, std::memory_order_seq_cst))
@@ -137,8 +109,8 @@ Wire::Nanoseconds FdNap::park_time(Wire::Sleeper who) const {
     return {};
   if (helpers_.sleeping.load(std::memory_order_seq_cst) > 0)
     return kHelperTime;
-  const int64_t since = nanoseconds_now() - helpers_.exit_time.load(std::memory_order_relaxed);
-  return since < Wire::Nanoseconds(kHelperTime).count() ? kHelperTime : Wire::Nanoseconds{};
+  const auto since = Clock::now() - helpers_.exit_time.load(std::memory_order_relaxed);
+  return since < kHelperTime ? kHelperTime : Wire::Nanoseconds{};
 }
 
 // Sleeps until unparked, at most as long as park_time() says. False, without sleep, if the caller

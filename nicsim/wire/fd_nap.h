@@ -13,6 +13,8 @@
 #ifndef LANYARD_NICSIM_WIRE_FD_NAP_H_
 #define LANYARD_NICSIM_WIRE_FD_NAP_H_
 
+#include <sys/epoll.h>
+
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -31,9 +33,9 @@ class FdNap {
   static Result<std::unique_ptr<FdNap>> create();
 
   // The events of a descriptor that end a sleep. Closing the descriptor ends the watch.
-  enum class Watch { kNothing, kRead, kReadAndWrite };
-  void watch(int fd, Watch what);
-  void change(int fd, Watch what);
+  enum class Watch : uint32_t { kNothing = 0, kRead = EPOLLIN, kReadAndWrite = EPOLLIN | EPOLLOUT };
+  void watch(int fd, Watch what) { control(EPOLL_CTL_ADD, fd, what); }
+  void change(int fd, Watch what) { control(EPOLL_CTL_MOD, fd, what); }
 
   void attend() { attended_.fetch_add(1, std::memory_order_seq_cst); }
   void leave();
@@ -46,6 +48,7 @@ class FdNap {
   bool attended() const { return attended_.load(std::memory_order_seq_cst) > 0; }
 
  private:
+  using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds kParkTime{1000};
   // The time for a helper that has left sleep() to poll the packet that may have woken it.
   static constexpr std::chrono::microseconds kHelperTime{100};
@@ -54,14 +57,15 @@ class FdNap {
     std::atomic<uint32_t> sleeping{0};  // threads in sleep()
     std::atomic<uint32_t> parked{0};    // of those, in futex_wait() on `word`
     std::atomic<uint32_t> word{0};
-    std::atomic<uint32_t> wakes{0};     // calls of wake() that found a sleeper
-    std::atomic<int64_t> exit_time{0};  // of the last thread that left sleep(), on the steady clock
-    FileDescriptor event;               // readable from wake() until the last thread has left
-    std::atomic<bool> raised{false};    // `event` may be readable
+    std::atomic<uint32_t> wakes{0};              // calls of wake() that found a sleeper
+    std::atomic<Clock::time_point> exit_time{};  // of the last thread that left sleep()
+    FileDescriptor event;                        // readable from wake() until the last thread has left
+    std::atomic<bool> raised{false};             // `event` may be readable
   };
 
   FdNap() = default;
   Seat& seat_of(Wire::Sleeper who) { return who == Wire::Sleeper::kOwner ? owner_ : helpers_; }
+  void control(int operation, int fd, Watch what);
   void enter(Seat& seat);
   void exit(Seat& seat);
   Wire::Nanoseconds park_time(Wire::Sleeper who) const;

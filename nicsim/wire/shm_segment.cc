@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <string>
 
 #include "transport/base/reserve.h"
@@ -22,23 +23,17 @@ namespace {
 
 Status system_failure(const char* what) { return {Code::kFailed, std::string(what) + ": " + std::strerror(errno)}; }
 
-uint64_t hash(const char* text, size_t bytes) {  // FNV-1a
-  uint64_t value = 0xcbf29ce484222325;
-  for (size_t i = 0; i < bytes; ++i)
-    value = (value ^ static_cast<unsigned char>(text[i])) * 0x100000001b3;
-  return value;
-}
-
 // Equal in all processes under one running kernel, containers included.
 uint64_t host_identity() {
-  char text[256] = {};
-  const FileDescriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-  ssize_t bytes = file.valid() ? ::read(file.get(), text, sizeof text) : -1;
-  if (bytes <= 0) {
-    ::gethostname(text, sizeof text - 1);
-    bytes = static_cast<ssize_t>(std::strlen(text));
+  std::string text;
+  if (!std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), text)) {
+    text.resize(256);
+    ::gethostname(text.data(), text.size() - 1);
   }
-  return hash(text, static_cast<size_t>(bytes));
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char each : text)
+    hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3;
+  return hash;
 }
 
 constexpr const char* kTcpDoes = "; LANYARD_SIM_WIRE=tcp on all ranks needs no shared memory";
