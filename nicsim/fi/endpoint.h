@@ -58,11 +58,6 @@ class Endpoint : public Object<fid_ep> {
   std::atomic<bool> enabled_{false};
 };
 
-// An endpoint's tables for immediate operations. -FI_EAGAIN while the endpoint has no free
-// transmit slot: read its queue.
-extern fi_ops_rma rma_ops;
-extern fi_ops_atomic atomic_ops;
-
 // FI_QUEUE_WORK. Copies the descriptor, as CXI does. -FI_EINVAL if CXI refuses it; -FI_ENOSYS if
 // this kind of work is not simulated. -FI_EAGAIN while the endpoint has no free transmit slot;
 // -FI_ENOSPC if no entry is free and the pool does not stall.

@@ -34,11 +34,6 @@ inline constexpr uint64_t kMaxUserKey = UINT32_MAX;  // of a region
 // For libfabric's log.
 const struct fi_provider& provider();
 
-// As fi_provider::getinfo, for the one simulated device. -FI_ENODATA if the hints cannot be met,
-// -FI_ENOMEM. The caller frees the result with fi_freeinfo().
-int get_info(uint32_t version, const char* node, const char* service, uint64_t flags, const struct fi_info* hints,
-             struct fi_info** info);
-
 // Returns the negative error number for a status, 0 if ok. Logs the message, except for kAgain.
 int error_of(const Status& status, fi_log_subsys subsystem);
 // Logs `why` and returns -error.

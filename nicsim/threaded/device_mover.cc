@@ -41,10 +41,8 @@ DeviceMover::~DeviceMover() {
   }
   for (const Arrival& arrival : arrivals_)
     memory_.give_staging(arrival.staging);
-  for (const Sent& sent : sent_) {
-    if (sent.state == Sent::State::kSent)
-      memory_.give_staging(sent.staging);
-  }
+  for (Sent& sent : sent_)
+    end(sent);
 }
 
 // ---- Regions
@@ -120,8 +118,7 @@ void DeviceMover::stage(const Sent& sent) {
          .source = sent.from.region});
 }
 
-void DeviceMover::acknowledged(uint32_t token) {
-  Sent& sent = sent_[token];
+void DeviceMover::end(Sent& sent) {
   if (sent.state == Sent::State::kSent)
     memory_.give_staging(sent.staging);
   sent.state = Sent::State::kNone;
@@ -201,11 +198,8 @@ bool DeviceMover::pull(const Packet& packet, const Landing& landing, const std::
 // so its pulls do not count.
 void DeviceMover::peer_lost(uint32_t peer) {
   for (Sent& sent : sent_) {
-    if (sent.state == Sent::State::kNone || sent.peer != peer)
-      continue;
-    if (sent.state == Sent::State::kSent)
-      memory_.give_staging(sent.staging);
-    sent.state = Sent::State::kNone;
+    if (sent.peer == peer)
+      end(sent);
   }
   for (Move& move : moves_) {
     if (move.goal == Move::Goal::kSend ? move.peer == peer : move.borrowed != nullptr && move.packet.source == peer)

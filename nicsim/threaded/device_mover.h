@@ -110,7 +110,7 @@ class DeviceMover {
   // True if the operation has not been sent yet, so that no valid ack can exist.
   bool is_staging(uint32_t token) const { return sent_[token].state == Sent::State::kStaging; }
   // The operation has ended.
-  void acknowledged(uint32_t token);
+  void acknowledged(uint32_t token) { end(sent_[token]); }
   // Handles a kCannotPull. Ignores one that answers no offer.
   void pull_refused(const Packet& packet);
 
@@ -178,6 +178,7 @@ class DeviceMover {
   std::byte* address(nic::LocalSpan span) const { return regions_[span.region.value].base + span.offset; }
   bool lend(Region& region);
   void stage(const Sent& sent);
+  void end(Sent& sent);
   void begin(Move move);
   bool advance(Move& move, uint64_t& budget);
   bool start(Move& move);

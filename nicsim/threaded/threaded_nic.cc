@@ -25,7 +25,15 @@ constexpr milliseconds kLandingNap{1};
 constexpr milliseconds kStandstill{1000};
 constexpr int kMostStuck = 4;  // checks of a message that cannot be given up
 
-Status no_peer(const Op& op) { return {Code::kNotFound, "there is no peer " + std::to_string(op.remote.peer)}; }
+// Takes so many of what is free, or none.
+bool take(std::atomic<uint32_t>& free, size_t wanted) {
+  uint32_t seen = free.load(std::memory_order_relaxed);
+  do {
+    if (seen < wanted) [[unlikely]]
+      return false;
+  } while (!free.compare_exchange_weak(seen, seen - static_cast<uint32_t>(wanted), std::memory_order_relaxed));
+  return true;
+}
 
 }  // namespace
 
@@ -216,13 +224,20 @@ Status ThreadedNic::remove_region(RegionId region) {
 
 // ---- Posting: turns operations into commands for the driving thread, and counts the free entries
 
+// `what` is the operation, or a deferred one of it.
+template <typename What>
+Status ThreadedNic::check(const Op& op, const What& what) const {
+  if (!reaches(op))
+    return {Code::kNotFound, "there is no peer " + std::to_string(op.remote.peer)};
+  LANYARD_RETURN_IF_ERROR(model_.validate(what));
+  if (op.kind == nic::OpKind::kAtomic && is_device(op.local.region))
+    return {Code::kUnsupported, "the operand of an atomic must lie in host memory"};
+  return {};
+}
+
 Status ThreadedNic::post(std::span<const DeferredOp> ops) {
-  for (const DeferredOp& op : ops) {
-    if (!reaches(op.op))
-      return no_peer(op.op);
-    LANYARD_RETURN_IF_ERROR(model_.validate(op));
-    LANYARD_RETURN_IF_ERROR(check_operands(op.op));
-  }
+  for (const DeferredOp& op : ops)
+    LANYARD_RETURN_IF_ERROR(check(op.op, op));
   LANYARD_RETURN_IF_ERROR(take_entries(ops.size()));
   for (const DeferredOp& op : ops)
     push([&op](Command& command) {
@@ -235,24 +250,17 @@ Status ThreadedNic::post(std::span<const DeferredOp> ops) {
 
 // Takes all the entries or none (N6).
 Status ThreadedNic::take_entries(size_t wanted) {
-  uint32_t free = free_entries_.load(std::memory_order_relaxed);
-  do {
-    if (free < wanted) [[unlikely]] {
-      if (wanted > caps_.deferred_depth)
-        return {Code::kExhausted,
-                std::to_string(wanted) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
-      return {Code::kAgain, "too few deferred-work entries are free"};
-    }
-  } while (!free_entries_.compare_exchange_weak(free, free - static_cast<uint32_t>(wanted), std::memory_order_relaxed));
-  return {};
+  if (take(free_entries_, wanted)) [[likely]]
+    return {};
+  if (wanted > caps_.deferred_depth)
+    return {Code::kExhausted,
+            std::to_string(wanted) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
+  return {Code::kAgain, "too few deferred-work entries are free"};
 }
 
 Result<nic::PreparedId> ThreadedNic::prepare(const Op& op) {
-  if (!reaches(op))
-    return no_peer(op);
   Driving driving(*this, Driving::Afterwards::kLittle);
-  LANYARD_RETURN_IF_ERROR(model_.validate(op));
-  LANYARD_RETURN_IF_ERROR(check_operands(op));
+  LANYARD_RETURN_IF_ERROR(check(op, op));
   return model_.prepare(op);
 }
 
@@ -279,25 +287,10 @@ Status ThreadedNic::post_prepared(std::span<const nic::Posting> postings) {
   return {};
 }
 
-// Requires a valid op.
-Status ThreadedNic::check_operands(const Op& op) const {
-  if (mover_ == nullptr || op.kind != nic::OpKind::kAtomic)
-    return {};
-  if (is_device(op.local.region))
-    return {Code::kUnsupported, "the operand of an atomic must lie in host memory"};
-  return {};
-}
-
 Status ThreadedNic::issue(const Op& op) {
-  if (!reaches(op))
-    return no_peer(op);
-  LANYARD_RETURN_IF_ERROR(model_.validate(op));
-  LANYARD_RETURN_IF_ERROR(check_operands(op));
-  uint32_t free = free_issues_.load(std::memory_order_relaxed);
-  do {
-    if (free == 0)
-      return {Code::kAgain, "too many issued operations wait for room in flight"};
-  } while (!free_issues_.compare_exchange_weak(free, free - 1, std::memory_order_relaxed));
+  LANYARD_RETURN_IF_ERROR(check(op, op));
+  if (!take(free_issues_, 1))
+    return {Code::kAgain, "too many issued operations wait for room in flight"};
   push([&op](Command& command) {
     command.kind = Command::Kind::kIssue;
     command.deferred.op = op;

@@ -164,7 +164,8 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   bool has_work() const;
   Status remove_region(nic::RegionId region) LANYARD_REQUIRES(right_);
   bool is_device(nic::RegionId region) const { return mover_ != nullptr && mover_->is_device(region); }
-  Status check_operands(const nic::Op& op) const;
+  template <typename What>
+  Status check(const nic::Op& op, const What& what) const;
   Status take_entries(size_t wanted);
   void watch_moves() LANYARD_REQUIRES(right_);
   size_t fire_ready() LANYARD_REQUIRES(right_);
