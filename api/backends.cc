@@ -14,12 +14,8 @@ namespace lanyard::api {
 namespace {
 
 Result<std::unique_ptr<nicsim::Wire>> open_wire(const Settings& settings) {
-  if (settings.wire == "tcp")
-    return nicsim::make_tcp_wire({.interface = settings.interface});
-  Result<std::unique_ptr<nicsim::ShmWire>> wire = nicsim::ShmWire::create({.use_cma = settings.cma});
-  if (!wire.ok())
-    return wire.status();
-  return std::unique_ptr<nicsim::Wire>(std::move(wire.value()));
+  return settings.wire == "tcp" ? nicsim::make_tcp_wire({.interface = settings.interface})
+                                : nicsim::make_shm_wire({.use_cma = settings.cma});
 }
 
 Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings, DeviceMemory* memory) {

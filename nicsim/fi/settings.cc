@@ -106,10 +106,7 @@ ModelLimits Settings::limits() const {
 }
 
 Result<std::unique_ptr<Wire>> Settings::open_wire() const {
-  if (tcp)
-    return make_tcp_wire({.interface = interface});
-  LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<Wire> shm, ShmWire::create());
-  return shm;
+  return tcp ? make_tcp_wire({.interface = interface}) : make_shm_wire();
 }
 
 }  // namespace lanyard::nicsim::fi

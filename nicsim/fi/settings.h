@@ -35,7 +35,7 @@ struct Settings {
   static Result<Settings> from_environment();
 
   ModelLimits limits() const;
-  // Opens a wire of the chosen kind. Errors as ShmWire::create() and make_tcp_wire().
+  // Opens a wire of the chosen kind. Errors as make_shm_wire() and make_tcp_wire().
   Result<std::unique_ptr<Wire>> open_wire() const;
 };
 

@@ -1,7 +1,17 @@
 #include "nicsim/wire/shm_wire.h"
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nicsim/wire/inbox.h"
+#include "nicsim/wire/shm_bulk.h"
+#include "nicsim/wire/shm_peers.h"
+#include "nicsim/wire/shm_segment.h"
 
 namespace lanyard::nicsim {
 
@@ -15,31 +25,68 @@ constexpr uint32_t kIdlePollsPerLook = 1024;  // the clock is read once in so ma
 
 std::string peer_name(size_t rank) { return "peer " + std::to_string(rank); }
 
-}  // namespace
+class ShmWire final : public Wire {
+ public:
+  ShmWire(const ShmOptions& options, OwnSegment segment)
+      : options_(options),
+        segment_(std::move(segment)),
+        inbox_(segment_.mapping.get(), options.slots, segment_.address.nonce),
+        peers_(options.use_cma, inbox_.bell(), segment_.address),
+        offers_(peers_),
+        pulls_(peers_, inbox_) {}
+  ~ShmWire() override { inbox_.close(); }
 
-Result<std::unique_ptr<ShmWire>> ShmWire::create(const ShmOptions& options) {
-  if (options.slots < 2 || options.slots > Inbox::kMaxSlots || !std::has_single_bit(options.slots))
-    return Status(Code::kInvalidArgument, "the number of inbox slots must be a power of two from 2 to 65536");
-  LANYARD_ASSIGN_OR_RETURN(OwnSegment segment, OwnSegment::create(Inbox::bytes_for(options.slots)));
-  return std::unique_ptr<ShmWire>(new ShmWire(options, std::move(segment)));
-}
+  const char* name() const override { return "shm"; }
+  nic::Address address() const override { return segment_.address.encode(); }
+  Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
+  Status add_peer(uint32_t peer, const nic::Address& address) override;
+  bool shares_host(uint32_t) const override { return true; }
+  void send(uint32_t peer, const Packet& packet, const std::byte* payload) override;
+  size_t poll(Sink& sink) override;
+  bool give_up_stalled(uint64_t key, Sink& sink) override { return pulls_.give_up_stalled(key, sink); }
+  void attend() override { inbox_.bell().attend(); }
+  void leave() override {
+    inbox_.bell().leave([this] { return waiting(); });
+  }
+  void sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) override;
+  void wake(Sleeper who) override { inbox_.bell().wake(who); }
 
-ShmWire::ShmWire(const ShmOptions& options, OwnSegment segment)
-    : options_(options),
-      segment_(std::move(segment)),
-      inbox_(segment_.mapping.get(), options.slots, segment_.address.nonce),
-      peers_(options.use_cma, inbox_.bell(), segment_.address),
-      offers_(peers_),
-      pulls_(peers_, inbox_) {}
+ private:
+  Result<ShmAddress> check(uint32_t rank, const nic::Address& encoded) const;
+  bool waiting() const;
+  void set_more(bool more);
 
-ShmWire::~ShmWire() { inbox_.close(); }
+  size_t take_frames(Sink& sink);
+  void take(Sink& sink, const Packet& packet, const Frame& frame);
+  void take_packet(Sink& sink, const Packet& packet, const Frame& frame);
+  void take_hello(const Packet& packet, const Frame& frame);
+
+  void look_after_peers();
+  size_t report_ended(Sink& sink);
+  size_t step_over_unfinished();
+
+  const ShmOptions options_;
+  OwnSegment segment_;
+  Inbox inbox_;
+  std::atomic<bool> ready_{false};  // set_peers() has been called
+
+  // The rest is for the driver only, except the atomics.
+  ShmPeers peers_;
+  ShmOffers offers_;
+  ShmPulls pulls_;
+  bool lost_any_ = false;
+  uint32_t idle_polls_ = 0;
+  std::chrono::steady_clock::time_point next_look_{};
+  std::atomic<bool> more_{false};   // poll() has something to do even if nothing arrives
+  std::atomic<bool> slept_{false};  // time may have passed since the last poll()
+};
 
 Status ShmWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
   if (ready_.load())
     return {Code::kInvalidState, "set_peers() was called before"};
-  if (peers.size() > kMaxPeers)
-    return {Code::kInvalidArgument,
-            "at most " + std::to_string(kMaxPeers) + " ranks share a host's memory: set LANYARD_SIM_WIRE=tcp"};
+  if (peers.size() > InboxHeader::kMaxProducers)
+    return {Code::kInvalidArgument, "at most " + std::to_string(InboxHeader::kMaxProducers) +
+                                        " ranks share a host's memory: set LANYARD_SIM_WIRE=tcp"};
   if (self >= peers.size() || peers[self].bytes != address().bytes)
     return {Code::kInvalidArgument, "the address at index self is not this NIC's"};
   std::vector<std::optional<ShmAddress>> table(peers.size());
@@ -102,8 +149,6 @@ void ShmWire::send(uint32_t rank, const Packet& packet, const std::byte* payload
   if (peers_.any_ended()) [[unlikely]]
     set_more(true);
 }
-
-bool ShmWire::give_up_stalled(uint64_t key, Sink& sink) { return pulls_.give_up_stalled(key, sink); }
 
 // ---- Receiving
 
@@ -251,10 +296,6 @@ void ShmWire::set_more(bool more) {
     inbox_.bell().hand_over();  // the thread that polls now may leave
 }
 
-void ShmWire::leave() {
-  inbox_.bell().leave([this] { return waiting(); });
-}
-
 void ShmWire::sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) {
   const bool watches = peers_.watched();
   if (watches)
@@ -262,6 +303,15 @@ void ShmWire::sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) {
   inbox_.bell().sleep(
       who, timeout, [this] { return waiting(); }, [&] { return peers_.watched() == watches && (!idle || idle()); });
   slept_.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Wire>> make_shm_wire(const ShmOptions& options) {
+  if (options.slots < 2 || options.slots > Inbox::kMaxSlots || !std::has_single_bit(options.slots))
+    return Status(Code::kInvalidArgument, "the number of inbox slots must be a power of two from 2 to 65536");
+  LANYARD_ASSIGN_OR_RETURN(OwnSegment segment, OwnSegment::create(Inbox::bytes_for(options.slots)));
+  return std::unique_ptr<Wire>(new ShmWire(options, std::move(segment)));
 }
 
 }  // namespace lanyard::nicsim

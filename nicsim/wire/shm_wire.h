@@ -1,4 +1,4 @@
-// ShmWire: the wire between the NICs of one host. Each NIC has an inbox in shared memory (inbox.h).
+// The wire between the NICs of one host. Each NIC has an inbox in shared memory (inbox.h).
 // Bulk data takes one copy from the sender's memory to the receiver's: process_vm_readv(2) and
 // process_vm_writev(2), or memcpy in one process.
 //
@@ -31,15 +31,12 @@
 #ifndef LANYARD_NICSIM_WIRE_SHM_WIRE_H_
 #define LANYARD_NICSIM_WIRE_SHM_WIRE_H_
 
-#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 
-#include "nicsim/wire/inbox.h"
-#include "nicsim/wire/shm_bulk.h"
-#include "nicsim/wire/shm_peers.h"
-#include "nicsim/wire/shm_segment.h"
 #include "nicsim/wire/wire.h"
+#include "transport/base/status.h"
 
 namespace lanyard::nicsim {
 
@@ -52,61 +49,12 @@ struct ShmOptions {
 
 // Must not be used in a child made by fork(). Several wires in one process may be peers. Threads as
 // wire.h says. send() and poll() make system calls only to wake a thread, copy bulk data or check a
-// peer. They allocate only when more is queued or in flight than ever before.
-class ShmWire final : public Wire {
- public:
-  static constexpr uint32_t kMaxPeers = InboxHeader::kMaxProducers;
-
-  // kInvalidArgument for impossible options. kFailed if the system has no memfd or no memory, or
-  // its limit of file sizes is too small.
-  static Result<std::unique_ptr<ShmWire>> create(const ShmOptions& options = {});
-  // Tells the peers that this NIC is closed. Waits for a peer that is copying a portion.
-  ~ShmWire() override;
-
-  const char* name() const override { return "shm"; }
-  nic::Address address() const override { return segment_.address.encode(); }
-  Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
-  Status add_peer(uint32_t peer, const nic::Address& address) override;
-  bool shares_host(uint32_t) const override { return true; }
-  void send(uint32_t peer, const Packet& packet, const std::byte* payload) override;
-  size_t poll(Sink& sink) override;
-  bool give_up_stalled(uint64_t key, Sink& sink) override;
-  void attend() override { inbox_.bell().attend(); }
-  void leave() override;
-  void sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) override;
-  void wake(Sleeper who) override { inbox_.bell().wake(who); }
-
- private:
-  ShmWire(const ShmOptions& options, OwnSegment segment);
-
-  Result<ShmAddress> check(uint32_t rank, const nic::Address& encoded) const;
-  bool waiting() const;
-  void set_more(bool more);
-
-  size_t take_frames(Sink& sink);
-  void take(Sink& sink, const Packet& packet, const Frame& frame);
-  void take_packet(Sink& sink, const Packet& packet, const Frame& frame);
-  void take_hello(const Packet& packet, const Frame& frame);
-
-  void look_after_peers();
-  size_t report_ended(Sink& sink);
-  size_t step_over_unfinished();
-
-  const ShmOptions options_;
-  OwnSegment segment_;
-  Inbox inbox_;
-  std::atomic<bool> ready_{false};  // set_peers() has been called
-
-  // The rest is for the driver only, except the atomics.
-  ShmPeers peers_;
-  ShmOffers offers_;
-  ShmPulls pulls_;
-  bool lost_any_ = false;
-  uint32_t idle_polls_ = 0;
-  std::chrono::steady_clock::time_point next_look_{};
-  std::atomic<bool> more_{false};   // poll() has something to do even if nothing arrives
-  std::atomic<bool> slept_{false};  // time may have passed since the last poll()
-};
+// peer. They allocate only when more is queued or in flight than ever before. The destructor tells
+// the peers that this NIC is closed, and waits for a peer that is copying a portion.
+//
+// kInvalidArgument for impossible options. kFailed if the system has no memfd or no memory, or its
+// limit of file sizes is too small.
+Result<std::unique_ptr<Wire>> make_shm_wire(const ShmOptions& options = {});
 
 }  // namespace lanyard::nicsim
 

@@ -59,8 +59,7 @@ class LocalFabric {
   static std::unique_ptr<nicsim::Wire> make_wire(const LocalOptions& options) {
     if (options.wire == LocalOptions::Wire::kTcp)
       return std::move(nicsim::make_tcp_wire({.interface = "127.0.0.1"}).value());
-    auto wire = nicsim::ShmWire::create({.use_cma = options.use_cma, .slots = options.slots});
-    return std::move(wire.value());
+    return std::move(nicsim::make_shm_wire({.use_cma = options.use_cma, .slots = options.slots}).value());
   }
   static std::unique_ptr<nic::Nic> make_nic(const LocalOptions& options, size_t rank) {
     std::unique_ptr<nic::Nic> nic = std::make_unique<nicsim::ThreadedNic>(

@@ -68,7 +68,7 @@ class World {
   explicit World(const OtherProcess& other)
       : other_(other),
         inbox_(other.base(), kSlots, other.address().nonce),
-        wire_(std::move(ShmWire::create({.slots = kSlots}).value())),
+        wire_(std::move(make_shm_wire({.slots = kSlots}).value())),
         address_(*ShmAddress::decode(wire_->address())),
         segment_(std::move(PeerSegment::open(address_).value())),
         port_(InboxPort::attach(segment_.base(), segment_.bytes(), address_.nonce).value()),
@@ -141,7 +141,7 @@ class World {
 
   const OtherProcess& other_;
   Inbox inbox_;  // replaces the other process's inbox
-  std::unique_ptr<ShmWire> wire_;
+  std::unique_ptr<Wire> wire_;
   const ShmAddress address_;
   PeerSegment segment_;  // the wire's segment, mapped as the other process maps it
   InboxPort port_;

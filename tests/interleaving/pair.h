@@ -231,7 +231,7 @@ class Side {
  private:
   static std::unique_ptr<nicsim::Wire> make_wire(const PairOptions& options) {
     // No peer dies here, and each check for a dead peer would be a nap.
-    auto wire = nicsim::ShmWire::create({.slots = options.slots, .watch_period = 24 * kEver});
+    auto wire = nicsim::make_shm_wire({.slots = options.slots, .watch_period = 24 * kEver});
     expect_ok(wire.status());
     return std::make_unique<DriversWire>(std::move(wire.value()));
   }

@@ -141,8 +141,8 @@ TEST_P(DeviceNic, PullsOutsideTheLoanAreRefused) {
     GTEST_SKIP() << "this setting does not pull";
   FakeDeviceMemory lender, borrower;
   {
-    std::unique_ptr<nicsim::Wire> rogue = std::move(nicsim::ShmWire::create().value());
-    nicsim::ThreadedNic nic({}, std::move(nicsim::ShmWire::create().value()), {.memory = &borrower});
+    std::unique_ptr<nicsim::Wire> rogue = std::move(nicsim::make_shm_wire().value());
+    nicsim::ThreadedNic nic({}, std::move(nicsim::make_shm_wire().value()), {.memory = &borrower});
     const std::vector<nic::Address> peers{rogue->address(), nic.address()};
     ASSERT_TRUE(rogue->set_peers(peers, 0).ok() && nic.set_peers(peers, 1).ok());
     const CounterId arrived = nic.open_counter().value();

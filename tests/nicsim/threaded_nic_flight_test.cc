@@ -46,9 +46,9 @@ class Flight : public ::testing::Test {
   static constexpr std::chrono::seconds kBound{20};
 
   void SetUp() override {
-    wire = std::move(nicsim::ShmWire::create().value());
+    wire = std::move(nicsim::make_shm_wire().value());
     nic = std::make_unique<nicsim::ThreadedNic>(nicsim::ModelLimits{.deferred_depth = 8, .max_in_flight = 2},
-                                                std::move(nicsim::ShmWire::create().value()));
+                                                std::move(nicsim::make_shm_wire().value()));
     const std::vector<nic::Address> peers{nic->address(), wire->address()};
     ASSERT_TRUE(nic->set_peers(peers, 0).ok() && wire->set_peers(peers, 1).ok());
     trigger = nic->open_counter().value();

@@ -44,9 +44,8 @@ struct Rank {
            ::recv(channel, &word, sizeof word, MSG_WAITALL) == sizeof word;
   }
   bool connect(bool tcp) {
-    std::unique_ptr<nicsim::Wire> wire =
-        tcp ? std::move(nicsim::make_tcp_wire({.interface = "127.0.0.1"}).value())
-            : std::unique_ptr<nicsim::Wire>(std::move(nicsim::ShmWire::create().value()));
+    std::unique_ptr<nicsim::Wire> wire = tcp ? std::move(nicsim::make_tcp_wire({.interface = "127.0.0.1"}).value())
+                                             : std::move(nicsim::make_shm_wire().value());
     nic = std::make_unique<nicsim::ThreadedNic>(nicsim::ModelLimits(), std::move(wire));
     std::vector<nic::Address> addresses(2, nic->address());
     std::array<std::byte, nic::Address::kMaxBytes> other{};

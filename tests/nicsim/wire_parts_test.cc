@@ -27,9 +27,9 @@ using nicsim::FrameKind;
 using nicsim::Inbox;
 using nicsim::InboxHeader;
 using nicsim::InboxPort;
+using nicsim::make_shm_wire;
 using nicsim::PeerSegment;
 using nicsim::ShmAddress;
-using nicsim::ShmWire;
 
 constexpr uint64_t kNonce = 0x0123456789abcdef;
 
@@ -254,7 +254,7 @@ TEST_F(InboxTest, InvalidDataHangsNoProducerAndKeepsTheConsumerInBounds) {
   EXPECT_FALSE(take(packet, frame));
 }
 
-const WireCase kShm{"", [] { return std::unique_ptr<Wire>(std::move(ShmWire::create().value())); }};
+const WireCase kShm{"", [] { return std::move(make_shm_wire().value()); }};
 
 // The inbox of a shared-memory wire, to push frames into by hand.
 struct OpenInbox {
@@ -307,7 +307,7 @@ TEST(ShmWire, InvalidFramesFromAnotherProcessAreDropped) {
 // Any process that can send to an inbox can damage it. Its owner then reads nothing more, but
 // no sender hangs.
 TEST(ShmWire, APeerWithADamagedInboxIsLostAndHangsNoSender) {
-  Result<std::unique_ptr<ShmWire>> made[2] = {ShmWire::create({.slots = 4}), ShmWire::create({.slots = 4})};
+  Result<std::unique_ptr<Wire>> made[2] = {make_shm_wire({.slots = 4}), make_shm_wire({.slots = 4})};
   ASSERT_TRUE(made[0].ok() && made[1].ok());
   Wire& wire = *made[0].value();
   const std::vector<nic::Address> addresses{wire.address(), made[1].value()->address()};

@@ -17,6 +17,7 @@
 #include <tuple>
 #include <vector>
 
+#include "nicsim/wire/inbox.h"
 #include "nicsim/wire/shm_segment.h"
 #include "nicsim/wire/shm_wire.h"
 #include "nicsim/wire/tcp_handshake.h"
@@ -26,13 +27,13 @@
 namespace lanyard::wire_contract {
 namespace {
 
+using nicsim::make_shm_wire;
 using nicsim::make_tcp_wire;
 using nicsim::ShmAddress;
 using nicsim::ShmOptions;
-using nicsim::ShmWire;
 
-std::unique_ptr<ShmWire> make_shm(const ShmOptions& options = {}) {
-  Result<std::unique_ptr<ShmWire>> wire = ShmWire::create(options);
+std::unique_ptr<Wire> make_shm(const ShmOptions& options = {}) {
+  Result<std::unique_ptr<Wire>> wire = make_shm_wire(options);
   EXPECT_TRUE(wire.ok()) << wire.status().to_string();
   return std::move(wire.value());
 }
@@ -115,7 +116,7 @@ TEST(ShmWire, RefusesToExceedTheFileSizeLimit) {
   for (const rlim_t limit : {rlim_t{0}, rlim_t{1} << 20}) {
     const rlimit small{.rlim_cur = limit, .rlim_max = before.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-    const Status status = ShmWire::create().status();
+    const Status status = make_shm_wire().status();
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
     EXPECT_EQ(status.code(), Code::kFailed);
     EXPECT_NE(status.message().find(std::to_string(limit) + " (ulimit -f); LANYARD_SIM_WIRE=tcp"), std::string::npos)
@@ -125,7 +126,7 @@ TEST(ShmWire, RefusesToExceedTheFileSizeLimit) {
 
 TEST(ShmWire, RefusesImpossibleSizes) {
   for (const uint32_t slots : {0u, 1u, 3u, 65537u, 1u << 17})
-    EXPECT_EQ(ShmWire::create({.slots = slots}).status().code(), Code::kInvalidArgument) << slots;
+    EXPECT_EQ(make_shm_wire({.slots = slots}).status().code(), Code::kInvalidArgument) << slots;
 }
 
 // The nonce differs: the same process and descriptor number, but another segment.
