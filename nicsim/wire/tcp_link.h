@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -37,14 +38,14 @@ class TcpInLink;
 class TcpHub {
  public:
   virtual ~TcpHub() = default;
-  virtual Sink& sink() = 0;
+  Sink& sink() { return *sink_; }
   // The bytes that this poll() may still read; take(n) lowers it.
-  virtual uint64_t read_budget() const = 0;
-  virtual void take(uint64_t bytes) = 0;
+  uint64_t read_budget() const { return budget_; }
+  void take(uint64_t bytes) { budget_ -= std::min(bytes, budget_); }
 
   // The secret for the proofs of a connection that begins with `hello`; none to refuse it.
   virtual std::optional<TcpSecret> secret_for(const TcpHello& hello) const = 0;
-  virtual uint32_t self() const = 0;
+  uint32_t self() const { return self_; }
   // The link has proven to be the source's. False if it is not needed any more.
   virtual bool admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>& link) = 0;
   // A link that has not been admitted is closed.
@@ -57,18 +58,22 @@ class TcpHub {
   virtual void in_ended(uint32_t rank, const std::string& why) = 0;
   virtual void out_ended(uint32_t rank, const std::string& why) = 0;
 
-  // Handlers that will run without a ready descriptor. Sleepers look for them while any is queued.
-  virtual void handler_queued() = 0;
-  virtual void handler_ran() = 0;
-  // Queues such a handler: Asio calls the result, which calls `then`.
+  // Returns a handler that calls `then`. Asio will run it without a ready descriptor. Sleepers look
+  // for such handlers while any is queued.
   template <typename Then>
   auto queued(Then then) {
-    handler_queued();
+    queued_.fetch_add(1, std::memory_order_seq_cst);
     return [this, then = std::move(then)](auto... arguments) {
-      handler_ran();
+      queued_.fetch_sub(1, std::memory_order_seq_cst);
       then(arguments...);
     };
   }
+
+ protected:
+  Sink* sink_ = nullptr;  // inside poll()
+  uint64_t budget_ = 0;
+  uint32_t self_ = 0;
+  std::atomic<uint32_t> queued_{0};  // handlers
 };
 
 // ForkGuard: closes a socket in the children of this process.

@@ -86,11 +86,7 @@ class TcpWire final : public Wire, public TcpHub {
   void give_grace(uint32_t rank, const std::string& why);
   void lose(uint32_t rank, const std::string& why);
 
-  Sink& sink() override { return *sink_; }
-  uint64_t read_budget() const override { return budget_; }
-  void take(uint64_t bytes) override { budget_ -= std::min(bytes, budget_); }
   std::optional<TcpSecret> secret_for(const TcpHello& hello) const override;
-  uint32_t self() const override { return self_; }
   bool admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>& link) override;
   void stranger_ended(const TcpInLink& link) override { door_.leaves(link); }
   void acknowledged(uint32_t rank, uint32_t token) override;
@@ -100,8 +96,6 @@ class TcpWire final : public Wire, public TcpHub {
     if (!peers_[rank]->lost)
       give_grace(rank, why);
   }
-  void handler_queued() override { queued_.fetch_add(1, std::memory_order_seq_cst); }
-  void handler_ran() override { queued_.fetch_sub(1, std::memory_order_seq_cst); }
 
   const std::unique_ptr<FdNap> nap_;
   const TcpOptions options_;
@@ -110,14 +104,8 @@ class TcpWire final : public Wire, public TcpHub {
   TcpDoor door_;
   TcpAddress address_;
   std::vector<std::unique_ptr<Peer>> peers_;
-  uint32_t self_ = 0;
   std::atomic<bool> ready_{false};  // set_peers() has been called
-  std::atomic<uint32_t> queued_{0};
-
-  // For the driver only.
-  Sink* sink_ = nullptr;  // inside poll()
-  uint64_t budget_ = 0;
-  std::vector<uint32_t> dirty_;
+  std::vector<uint32_t> dirty_;     // for the driver only
 };
 
 Status TcpWire::listen(const std::string& ip) {

@@ -35,13 +35,11 @@ constexpr uint32_t kSource = 1;
 
 class FuzzHub final : public TcpHub {
  public:
-  Sink& sink() override { return sink_; }
-  uint64_t read_budget() const override { return budget; }
-  void take(uint64_t bytes) override { budget -= std::min(bytes, budget); }
+  FuzzHub() { sink_ = &fuzz_sink; }
+  void allow(uint64_t bytes) { budget_ = bytes; }
   std::optional<TcpSecret> secret_for(const TcpHello& hello) const override {
     return hello.source >= kPeers || hello.source == 0 ? std::nullopt : std::optional(secret_);
   }
-  uint32_t self() const override { return 0; }
   bool admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>&) override {
     LANYARD_CHECK(may_admit && meeting.source == kSource, "a connection without proof of identity is admitted");
     return true;
@@ -54,15 +52,12 @@ class FuzzHub final : public TcpHub {
   }
   void in_ended(uint32_t rank, const std::string& why) override {
     if (!std::exchange(lost, true))
-      sink_.peer_lost(rank, why);
+      fuzz_sink.peer_lost(rank, why);
   }
   void out_ended(uint32_t, const std::string&) override {}
-  void handler_queued() override {}
-  void handler_ran() override {}
 
-  FuzzSink sink_{kPeers};
+  FuzzSink fuzz_sink{kPeers};
   TcpSecret secret_;
-  uint64_t budget = 0;
   bool may_admit = false;
   bool lost = false;
   std::shared_ptr<TcpOutLink> out;
@@ -91,9 +86,9 @@ struct Pair {
 struct World {
   World() : nap(std::move(FdNap::create().value())) {}
   void poll() {
-    hub.budget = Wire::kPortionBytes;
+    hub.allow(Wire::kPortionBytes);
     io.restart();
-    for (int i = 0; i < 64 && hub.budget > 0 && io.poll_one() > 0; ++i) {
+    for (int i = 0; i < 64 && hub.read_budget() > 0 && io.poll_one() > 0; ++i) {
     }
   }
   std::unique_ptr<FdNap> nap;
@@ -138,7 +133,7 @@ void run_in_link(FuzzInput& input, bool as_peer) {
   for (int i = 0; i < 1000 && link->open(); ++i)
     world.poll();
   LANYARD_CHECK(!link->open(), "the link is open although the peer has closed its socket");
-  LANYARD_CHECK(world.hub.sink_.all_over(), "a write is still landing after the link closed");
+  LANYARD_CHECK(world.hub.fuzz_sink.all_over(), "a write is still landing after the link closed");
 }
 
 // Connects to a listener at a peer's address. `honest` says how many steps of the greeting it
