@@ -52,7 +52,8 @@ class PeerTable {
   // Completes the table. kInvalidState if this NIC's own address is missing;
   // errors as Nic::set_peers().
   Status complete() { return complete_if_whole(0); }
-  // As complete(), but does nothing unless this NIC's own and at least `nics` > 0 addresses are there.
+  // As complete(), but does nothing unless this NIC's own and at least `nics` > 0 addresses are
+  // there.
   Status complete_if_whole(size_t nics);
   // This NIC's index. The table must be complete.
   uint32_t self() const { return self_; }

@@ -3,31 +3,11 @@
 //
 // A Bell lies in memory that the senders share. "Attended" means that a thread polls in a loop, so
 // no thread need be woken. "Roused" means that a thread has been woken but does not run yet; until
-// it runs, further packets make no system calls.
+// it runs, further packets make no system calls. README.md proves that no wake-up is lost.
 //
-// No wake-up is lost. In each of three pairs of threads, both write their own word first and then
-// read the other's, so at least one sees the other (Dekker):
-//   1. Sender and sleeper. The sender publishes a packet, then reads the seat (ring()). The sleeper
-//      takes its seat, then looks for packets (waiting() in sleep()). All four are sequentially
-//      consistent, so they have one order, and the second thread sees what the first wrote.
-//   2. Sender and leaver. The sender publishes, then reads `attended_`. The leaver lowers it,
-//      then looks for packets (waiting() in leave()). The last leaver that finds one rings
-//      for the sender.
-//   3. Waker and sleeper. The waker changes the engine's state, with any memory order, then reads
-//      the seat (wake()). The sleeper takes its seat, then calls idle(). In between both pass
-//      through a read-modify-write of `meeting_`, where the second synchronises with the first.
-//
-// Between its last look and the futex call the futex word protects a sleeper. The sleeper reads the
-// word before it takes its seat, and a waker changes it before the system call. So the kernel
-// refuses the sleep.
-//
-// A thread that takes a seat clears the roused bits. So they refer only to threads seated when they
-// were set, which all leave soon. A thread that leaves a seat also clears them and then looks for
-// packets: a sender that saw a bit and made no call has published before that.
-//
-// So callers keep one rule: a thread that returns from sleep() polls, or attends and leaves, before
-// it does anything else. If it has no reason to (timeout, or its condition is met), sleep() looks
-// for it and rings again.
+// Callers keep one rule: a thread that returns from sleep() polls, or attends and leaves, before it
+// does anything else. If it has no reason to (timeout, or its condition is met), sleep() looks for
+// it and rings again.
 #ifndef LANYARD_NICSIM_WIRE_BELL_H_
 #define LANYARD_NICSIM_WIRE_BELL_H_
 

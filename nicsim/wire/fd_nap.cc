@@ -114,8 +114,8 @@ Wire::Nanoseconds FdNap::park_time(Wire::Sleeper who) const {
 }
 
 // Sleeps until unparked, at most as long as park_time() says. False, without sleep, if the caller
-// should serve what has arrived. A leaver and a parker cannot miss each other (bell.h, 2): `parked`
-// is raised before `attended_` is read. Other events may be late by that time.
+// should serve what has arrived. A leaver and a parker cannot miss each other (as 2 of README.md):
+// `parked` is raised before `attended_` is read. Other events may be late by that time.
 bool FdNap::park(Wire::Sleeper who, Wire::Nanoseconds limit) {
   Seat& seat = seat_of(who);
   const uint32_t word = seat.word.load(std::memory_order_seq_cst);

@@ -1,15 +1,6 @@
-// FdNap: attendance and sleep for a wire whose packets arrive on file descriptors, as bell.h
-// for shared memory.
-//
-// The driver registers the descriptors; sleepers wait for any of them in ppoll(2). A descriptor
-// stays ready until the driver has read it, so an arrival cannot be missed. Wakers and sleepers
-// meet as in bell.h, 3.
-//
-// The kernel wakes all threads that wait for a descriptor. But by rule W5 no thread wakes while one
-// attends, and the owner does not wake while a helper sleeps. So a thread that the kernel wakes
-// though another thread will poll parks. It stays in sleep(), without looking at the descriptors,
-// until the last attending thread leaves, at most kParkTime. An arrival wakes all sleeping helpers,
-// not only one.
+// FdNap: attendance and sleep for a wire whose packets arrive on file descriptors, as bell.h for
+// shared memory. An arrival wakes all sleeping helpers, not only one. A thread that the kernel
+// wakes though another will poll parks (README.md).
 #ifndef LANYARD_NICSIM_WIRE_FD_NAP_H_
 #define LANYARD_NICSIM_WIRE_FD_NAP_H_
 

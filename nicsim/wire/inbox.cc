@@ -100,7 +100,7 @@ void InboxPort::fill(uint64_t position, const Packet& packet, const Frame& frame
       std::memcpy(slot->payload, frame.payload, frame.payload_bytes);
   }
   order_before(header_);
-  // Sequentially consistent: the bell must read the sleepers after this store (bell.h).
+  // Sequentially consistent: the bell must read the sleepers after this store (README.md, 1).
   slot->state.store((position + 1) | kind << Inbox::kKindShift, std::memory_order_seq_cst);
   header_->bell.ring();
   // The consumer wrote the next slot's lines last; fetch them while no one waits.

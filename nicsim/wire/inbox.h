@@ -194,8 +194,8 @@ class Inbox {
     read(slot, state, packet, frame);
     return true;
   }
-  // Requires front(), or that the producer of an unfinished() slot will never fill it. The producers
-  // get the slot only at give_back().
+  // Requires front(), or an unfinished() slot whose producer will never fill it. The producers get
+  // the slot only at give_back().
   void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
   // Returns popped slots to the producers and calls nudge_rank(rank) for each producer that found

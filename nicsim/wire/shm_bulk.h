@@ -1,4 +1,4 @@
-// The long payloads of a shared-memory wire. shm_wire.h says which way each takes.
+// The long payloads of a shared-memory wire. README.md says which way each takes.
 #ifndef LANYARD_NICSIM_WIRE_SHM_BULK_H_
 #define LANYARD_NICSIM_WIRE_SHM_BULK_H_
 

@@ -1,22 +1,5 @@
 // How the two ends of a connection of the TCP wire prove to each other that they belong to one job,
-// before a packet travels:
-//
-//   connector -> listener   TcpHello: its packet layout, its rank, where it listens, a challenge
-//   listener -> connector   TcpAnswer: a challenge of its own, and its proof
-//   connector -> listener   TcpProof: the connector's
-//   listener -> connector   kTcpWelcome, one byte: packets may come
-//
-// Each NIC has a secret, which is part of its address. A proof is an HMAC-SHA-256 under the secret
-// of one of the two. It covers the role (listener or connector), both ranks, the connector's place
-// and both challenges. The secret is the listener's if the connector knows its address. Otherwise
-// it is the connector's, which the listener knows because it has connected before.
-//
-// MPI carries the secrets; they never travel here. Challenges are new for each connection, so an
-// overheard proof is worth nothing later. A proof of one end serves neither the other end nor
-// the other direction.
-//
-// Packets are neither encrypted nor signed: whoever can change traffic between the hosts
-// can change them.
+// before a packet travels. README.md has the messages and says what a proof is worth.
 #ifndef LANYARD_NICSIM_WIRE_TCP_HANDSHAKE_H_
 #define LANYARD_NICSIM_WIRE_TCP_HANDSHAKE_H_
 

@@ -2,10 +2,7 @@
 //
 // Each connection carries packets one way. A NIC connects to a peer at its first send to it
 // (TcpOutLink). That peer's packets, acks included, come on a connection that the peer makes
-// (TcpInLink). So two NICs that connect to each other at once need no agreement.
-//
-// A frame is the Packet as it lies in memory and, for a write or a pull, its payload. A write's
-// payload is sent from its place and read to its place, without a copy.
+// (TcpInLink).
 //
 // Threads: links belong to the driver; their handlers run inside poll(). Shared pointers hold them,
 // because Asio calls handlers of closed sockets later.

@@ -1,13 +1,8 @@
-// The wire between hosts: TCP over Boost.Asio (tcp_link.h, fd_nap.h).
+// The wire between hosts: TCP over Boost.Asio (README.md).
 //
-// Each NIC has one listening socket, on one address and a port that the system chooses. Connections
-// are made at the first send, one for each direction. All hosts must have the same packet layout.
-// The handshake compares byte order and sizes, set_peers() the byte order.
-//
-// Any program that reaches the port can connect. Both ends first prove that they know the secret of
-// one of them (tcp_handshake.h), which is part of its address. A stranger is closed after a while,
-// or at once if many come. Until then it costs a socket and some hundred bytes. Packets are neither
-// encrypted nor signed: the network between the hosts must be trusted not to change them.
+// Both ends of a connection first prove that they know the secret of one of them, which is part of
+// its address. Packets are neither encrypted nor signed: the network between the hosts must be
+// trusted not to change them.
 //
 // Order (W1): everything from one peer arrives in the order of send(), landed() included.
 //
