@@ -22,16 +22,16 @@ class LateWire::LateSink final : public Sink {
     std::byte* to = sink_.place(plain(packet));
     if (to == nullptr || packet.bytes == 0 || is_marked(packet))
       return to;
-    wire_.arriving_.push_back(
-        {.source = packet.source, .token = packet.token, .to = to, .bytes = std::vector<std::byte>(packet.bytes)});
-    return wire_.arriving_.back().bytes.data();
+    const auto write =
+        wire_.arriving_.insert({name(packet), {.to = to, .bytes = std::vector<std::byte>(packet.bytes)}});
+    return write->second.bytes.data();
   }
   void landed(const Packet& packet, bool placed) override {
     // Add it before it counts: once it has counted, the region may be closed.
-    if (std::list<Write> write = take(packet); !write.empty()) {
+    if (auto write = wire_.arriving_.extract(name(packet))) {
       const std::lock_guard lock(wire_.mutex_);
-      write.front().due = steady_clock::now() + kDelay;
-      wire_.counted_.splice(wire_.counted_.end(), write);
+      write.mapped().due = steady_clock::now() + kDelay;
+      wire_.counted_.push_back(std::move(write.mapped()));
       wire_.counted_size_.store(wire_.counted_.size());
     } else if (is_marked(packet)) {
       wire_.settle();
@@ -39,7 +39,7 @@ class LateWire::LateSink final : public Sink {
     sink_.landed(plain(packet), placed);
   }
   void abandoned(const Packet& packet, Code code) override {
-    (void)take(packet);
+    wire_.arriving_.extract(name(packet));
     sink_.abandoned(plain(packet), code);
   }
   void atomic_arrived(const Packet& packet) override {
@@ -58,17 +58,7 @@ class LateWire::LateSink final : public Sink {
     packet.offset &= ~kDeliveryMark;
     return packet;
   }
-  // The write, if it is to be late.
-  std::list<Write> take(const Packet& packet) {
-    std::list<Write>& all = wire_.arriving_;
-    std::list<Write> taken;
-    const auto found = std::find_if(all.begin(), all.end(), [&](const Write& write) {
-      return write.source == packet.source && write.token == packet.token;
-    });
-    if (found != all.end())
-      taken.splice(taken.end(), all, found);
-    return taken;
-  }
+  static std::pair<uint32_t, uint32_t> name(const Packet& packet) { return {packet.source, packet.token}; }
 
   LateWire& wire_;
   Sink& sink_;

@@ -11,7 +11,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <list>
+#include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -53,7 +54,6 @@ class LateWire final : public Wire {
   using Time = std::chrono::steady_clock::time_point;
   class LateSink;
   struct Write {
-    uint32_t source = 0, token = 0;
     std::byte* to = nullptr;
     std::vector<std::byte> bytes;
     Time due = {};  // set when it is counted
@@ -63,9 +63,10 @@ class LateWire final : public Wire {
   size_t deliver(Time now);
 
   const std::unique_ptr<Wire> wire_;
-  std::list<Write> arriving_;  // for the driver; the wire keeps pointers to their bytes
-  std::mutex mutex_;           // guards the members below
-  std::list<Write> counted_;
+  // By source and token. For the driver; the wire keeps pointers to their bytes.
+  std::multimap<std::pair<uint32_t, uint32_t>, Write> arriving_;
+  std::mutex mutex_;  // guards the members below
+  std::deque<Write> counted_;
   std::atomic<size_t> counted_size_{0};
 };
 

@@ -67,7 +67,6 @@ Numbering numbering_by_launcher() {
 
 Result<Settings> Settings::from_environment() {
   Settings settings;
-  LANYARD_RETURN_IF_ERROR(read_either("LANYARD_SIM_WIRE", "shm", "tcp", settings.tcp));
   if (const char* interface = std::getenv("LANYARD_SIM_INTERFACE"))
     settings.interface = interface;
   LANYARD_RETURN_IF_ERROR(read_number("LANYARD_FI_DWQ_DEPTH", 1, 65536, settings.dwq_depth));
@@ -82,6 +81,7 @@ Result<Settings> Settings::from_environment() {
     const char *name, *no, *yes;
     bool& setting;
   } choices[] = {
+      {"LANYARD_SIM_WIRE", "shm", "tcp", settings.tcp},
       {"LANYARD_FI_CNTR_READ", "cached", "fresh", settings.fresh_reads},
       {"LANYARD_FI_POOL", "stall", "enospc", settings.refuses_without_entry},
       {"LANYARD_FI_MMIO", "refused", "trap", settings.traps_stores},

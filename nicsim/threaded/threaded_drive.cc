@@ -52,15 +52,12 @@ size_t ThreadedNic::drive() {
   steps += fire_ready();
   watch_moves();
   publish(steps);
-  if (heard_) [[unlikely]]
-    tell_listener();
+  // After publish(): a thread that the listener wakes must find the counter up to date.
+  if (heard_) [[unlikely]] {
+    heard_ = false;
+    listener_.call(listener_.object);
+  }
   return steps;
-}
-
-// Call it after publish(): a thread that the listener wakes must find the counter up to date.
-void ThreadedNic::tell_listener() {
-  heard_ = false;
-  listener_.call(listener_.object);
 }
 
 // The end of a copy wakes no thread. If no thread polls, the NIC's own thread must watch it.

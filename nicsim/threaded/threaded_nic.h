@@ -151,7 +151,6 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   // Whether the model itself has something to do.
   bool has_made_ready() const LANYARD_REQUIRES(right_) { return model_.ready() || model_.held() > 0; }
   void publish(size_t steps) LANYARD_REQUIRES(right_);
-  void tell_listener() LANYARD_REQUIRES(right_);
   size_t run_commands() LANYARD_REQUIRES(right_);
   // Runs everything posted before the call.
   size_t run_all_commands() LANYARD_REQUIRES(right_) {
