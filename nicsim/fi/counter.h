@@ -58,12 +58,6 @@ class Counter : public Object<fid_cntr> {
   void* page_ = nullptr;    // its page of registers
 };
 
-// Returns a page for the counter, until unmap_registers(). Any thread. Stores may come from any
-// thread, and must end before unmap_registers(). kUnsupported unless this is an x86-64;
-// kExhausted if all pages are in use; kFailed if the system refuses memory or the handler.
-Result<void*> map_registers(Counter& counter);
-void unmap_registers(void* page);
-
 }  // namespace lanyard::nicsim::fi
 
 #endif  // LANYARD_NICSIM_FI_COUNTER_H_
