@@ -18,15 +18,20 @@ constexpr uintptr_t kWindowBase = 4096;
 }  // namespace
 
 Domain::Domain(Fabric& fabric, const fi_info& info, const Settings& settings, std::unique_ptr<Wire> wire,
-               LateWire* late_wire)
+               LateWire* late_wire, std::unique_ptr<SharedPool> pool)
     : fabric_(use(fabric)),
       settings_(settings),
       counts_remote_writes_((info.caps & FI_RMA_EVENT) != 0),
       takes_device_memory_((info.caps & FI_HMEM) != 0),
       late_wire_(late_wire),
-      nic_(std::make_unique<ThreadedNic>(settings.limits(), std::move(wire))) {}
+      nic_(settings.limits(), std::move(wire)),
+      peers_(nic_, settings.numbering),
+      trigger_queue_(nic_, std::move(pool), settings.refuses_without_entry,
+                     [this](const nic::Op& op) { report(op, Code::kNotFound); }) {
+  nic_.set_witness(this);
+}
 
-Domain::~Domain() { nic_->set_witness(nullptr); }
+Domain::~Domain() { nic_.set_witness(nullptr); }
 
 Result<std::unique_ptr<Domain>> Domain::create(Fabric& fabric, const fi_info& info, const Settings& settings) {
   LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<Wire> wire, settings.open_wire());
@@ -36,23 +41,15 @@ Result<std::unique_ptr<Domain>> Domain::create(Fabric& fabric, const fi_info& in
     late_wire = late.get();
     wire = std::move(late);
   }
-  std::unique_ptr<Domain> domain(new Domain(fabric, info, settings, std::move(wire), late_wire));
-  LANYARD_RETURN_IF_ERROR(domain->prepare());
-  return domain;
-}
-
-Status Domain::prepare() {
   std::unique_ptr<SharedPool> pool;
-  if (settings_.shared_depth > 0) {
-    LANYARD_ASSIGN_OR_RETURN(pool, SharedPool::open(settings_.job, settings_.shared_depth));
+  if (settings.shared_depth > 0) {
+    LANYARD_ASSIGN_OR_RETURN(pool, SharedPool::open(settings.job, settings.shared_depth));
   }
+  std::unique_ptr<Domain> domain(new Domain(fabric, info, settings, std::move(wire), late_wire, std::move(pool)));
   void* const base = reinterpret_cast<void*>(kWindowBase);
-  LANYARD_ASSIGN_OR_RETURN(window_, nic_->register_region(base, UINT64_MAX - kWindowBase, {}, {.remote = false}));
-  peers_ = std::make_unique<PeerTable>(*nic_, settings_.numbering);
-  trigger_queue_ = std::make_unique<TriggerQueue>(*nic_, std::move(pool), settings_.refuses_without_entry,
-                                                  [this](const nic::Op& op) { report(op, Code::kNotFound); });
-  nic_->set_witness(this);
-  return {};
+  LANYARD_ASSIGN_OR_RETURN(domain->window_,
+                           domain->nic_.register_region(base, UINT64_MAX - kWindowBase, {}, {.remote = false}));
+  return domain;
 }
 
 nic::LocalSpan Domain::local(const void* address) const {
@@ -60,9 +57,9 @@ nic::LocalSpan Domain::local(const void* address) const {
 }
 
 void Domain::progress() {
-  (void)peers_->complete_if_whole(1);  // a caller that needs the table gets the error itself
-  nic_->progress();
-  trigger_queue_->give_back_what_fired();
+  (void)peers_.complete_if_whole(1);  // a caller that needs the table gets the error itself
+  nic_.progress();
+  trigger_queue_.give_back_what_fired();
 }
 
 // ---- Requests
@@ -100,7 +97,7 @@ size_t Domain::in_flight() {
 // ---- Events
 
 void Domain::ended(const nic::Op& op, Code code) {
-  trigger_queue_->give_back_what_fired();
+  trigger_queue_.give_back_what_fired();
   report(op, code);
 }
 
@@ -114,10 +111,10 @@ void Domain::report(const nic::Op& op, Code code) {
 void Domain::canceled(const nic::Op& op) { drop(op.context); }
 
 void Domain::retire(nic::CounterId counter) {
-  for (const nic::Op& op : trigger_queue_->take_back(counter))
+  for (const nic::Op& op : trigger_queue_.take_back(counter))
     drop(op.context);
-  (void)nic_->cancel(counter);
-  trigger_queue_->give_back_what_fired();
+  (void)nic_.cancel(counter);
+  trigger_queue_.give_back_what_fired();
   {
     const std::lock_guard lock(retired_mutex_);
     retired_.push_back(counter);
@@ -127,7 +124,7 @@ void Domain::retire(nic::CounterId counter) {
 
 void Domain::close_retired() {
   const std::lock_guard lock(retired_mutex_);
-  std::erase_if(retired_, [this](nic::CounterId counter) { return nic_->close_counter(counter).ok(); });
+  std::erase_if(retired_, [this](nic::CounterId counter) { return nic_.close_counter(counter).ok(); });
 }
 
 void Domain::add_queue(CompletionQueue& queue) {

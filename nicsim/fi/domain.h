@@ -47,9 +47,9 @@ class Domain final : public Object<fid_domain>, private Witness {
   ~Domain() override;
 
   const Settings& settings() const { return settings_; }
-  ThreadedNic& nic() { return *nic_; }
-  PeerTable& peers() { return *peers_; }
-  TriggerQueue& trigger_queue() { return *trigger_queue_; }
+  ThreadedNic& nic() { return nic_; }
+  PeerTable& peers() { return peers_; }
+  TriggerQueue& trigger_queue() { return trigger_queue_; }
   bool counts_remote_writes() const { return counts_remote_writes_; }
   bool takes_device_memory() const { return takes_device_memory_; }
 
@@ -88,9 +88,8 @@ class Domain final : public Object<fid_domain>, private Witness {
   std::mutex& events_mutex() { return events_mutex_; }
 
  private:
-  Domain(Fabric& fabric, const fi_info& info, const Settings& settings, std::unique_ptr<Wire> wire,
-         LateWire* late_wire);
-  Status prepare();
+  Domain(Fabric& fabric, const fi_info& info, const Settings& settings, std::unique_ptr<Wire> wire, LateWire* late_wire,
+         std::unique_ptr<SharedPool> pool);
 
   void ended(const nic::Op& op, Code code) override;
   void canceled(const nic::Op& op) override;
@@ -112,10 +111,10 @@ class Domain final : public Object<fid_domain>, private Witness {
   // Destroyed in reverse order: the queue's thread uses the NIC, whose
   // thread uses everything above.
   LateWire* const late_wire_;  // the NIC's wire if data is late, else null
-  std::unique_ptr<ThreadedNic> nic_;
+  ThreadedNic nic_;
   nic::RegionId window_;  // all memory of this process, for the NIC's own reads
-  std::unique_ptr<PeerTable> peers_;
-  std::unique_ptr<TriggerQueue> trigger_queue_;
+  PeerTable peers_;
+  TriggerQueue trigger_queue_;
 };
 
 // As fi_ops_fabric::domain.
