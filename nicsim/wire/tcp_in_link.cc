@@ -20,7 +20,7 @@ void TcpInLink::start(std::chrono::milliseconds greeting_time) {
   nap_.watch(socket_.native_handle(), FdNap::Watch::kRead);
   greeting_timer_.expires_after(greeting_time);
   greeting_timer_.async_wait(hub_.queued([self = shared_from_this()](error_code) {
-    if (!self->admitted_)
+    if (self->phase_ != Phase::kPackets)
       self->end();
   }));
   wait();
@@ -83,7 +83,6 @@ bool TcpInLink::take_proof() {
     return false;  // the connector tries again
   if (!hub_.admit(meeting_, shared_from_this()))
     return false;
-  admitted_ = true;
   greeting_timer_.cancel();  // sleepers look for timers
   phase_ = Phase::kPackets;
   buffer_.resize(kBufferBytes);
@@ -231,8 +230,9 @@ void TcpInLink::give_up_stalled(uint64_t key, Sink& sink) {
 void TcpInLink::end() {
   if (!open())
     return;
+  const bool admitted = phase_ == Phase::kPackets;
   close();
-  if (admitted_)
+  if (admitted)
     hub_.in_ended(meeting_.source, why_ended_);
   else
     hub_.stranger_ended(*this);

@@ -157,7 +157,6 @@ class TcpInLink : private TcpLink, public std::enable_shared_from_this<TcpInLink
 
   std::string why_ended_ = nic::kHasEnded;  // as nic::Nic::why_lost()
   enum class Phase { kHello, kProof, kPackets, kClosed } phase_ = Phase::kHello;
-  bool admitted_ = false;
 
   // Until it is admitted. Nothing more of a stranger is read or kept.
   boost::asio::steady_timer greeting_timer_;
