@@ -10,7 +10,7 @@
 #include "api/context.h"
 #include "api/match_call.h"
 #include "transport/core/exchange.h"
-#include "transport/core/strategy.h"
+#include "transport/core/transfer.h"
 
 namespace lanyard::api {
 

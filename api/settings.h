@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "transport/base/status.h"
-#include "transport/core/strategy.h"
+#include "transport/core/transfer.h"
 
 namespace lanyard::api {
 

@@ -20,7 +20,7 @@
 #include "transport/core/control_channel.h"
 #include "transport/core/control_plane.h"
 #include "transport/core/endpoint.h"
-#include "transport/nic/forwarding_nic.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard::nicsim {
 

@@ -16,7 +16,7 @@
 #include "nicsim/deterministic/step_nic.h"
 #include "nicsim/deterministic/step_stream.h"
 #include "transport/core/endpoint.h"
-#include "transport/core/match_card.h"
+#include "transport/core/match_queues.h"
 #include "transport/core/matcher.h"
 #include "transport/core/queue.h"
 #include "transport/cxi/ofi_nic.h"

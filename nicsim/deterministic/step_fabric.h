@@ -30,7 +30,7 @@
 #include "nicsim/deterministic/step_nic.h"
 #include "nicsim/model/nic_model.h"
 #include "transport/cxi/library.h"
-#include "transport/cxi/work.h"
+#include "transport/cxi/objects.h"
 
 namespace lanyard::nicsim {
 

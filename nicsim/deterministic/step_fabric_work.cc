@@ -5,7 +5,7 @@
 
 #include "nicsim/deterministic/step_fabric.h"
 #include "nicsim/deterministic/world.h"
-#include "transport/cxi/work.h"
+#include "transport/cxi/objects.h"
 
 namespace lanyard::nicsim {
 

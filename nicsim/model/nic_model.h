@@ -20,14 +20,10 @@
 #include <span>
 #include <vector>
 
-#include "nicsim/model/counter_table.h"
-#include "nicsim/model/entry_table.h"
+#include "nicsim/model/tables.h"
 #include "nicsim/model/packet.h"
-#include "nicsim/model/region_table.h"
-#include "transport/nic/descriptor.h"
-#include "transport/nic/failure_log.h"
+#include "transport/nic/driver.h"
 #include "transport/nic/nic.h"
-#include "transport/nic/prepared_table.h"
 
 namespace lanyard::nicsim {
 

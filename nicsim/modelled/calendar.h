@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "nicsim/modelled/program.h"
+#include "nicsim/modelled/job.h"
 
 namespace lanyard::modelled {
 

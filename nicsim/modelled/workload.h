@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "nicsim/modelled/job.h"
+#include "nicsim/modelled/lowering.h"
 #include "nicsim/modelled/machine.h"
 #include "transport/base/status.h"
-#include "transport/core/strategy.h"
+#include "transport/core/transfer.h"
 
 namespace lanyard::modelled {
 
@@ -34,6 +35,33 @@ struct Workload {
   bool merged = false;    // halos: one kernel packs all edges, one unpacks them
   Memory memory = Memory::kCoarse;
 };
+
+// ---- Halos
+
+// A periodic grid of cells, divided among ranks.
+struct Grid {
+  int dimensions = 2;
+  bool corners = true;  // also neighbours across edges and corners
+  std::array<uint64_t, 3> cells = {1, 1, 1};
+  std::array<uint32_t, 3> ranks = {1, 1, 1};
+
+  std::array<uint32_t, 3> place(uint32_t rank) const;
+  // The cells of that rank along each dimension.
+  std::array<uint64_t, 3> extent(uint32_t rank) const;
+  uint64_t cells_of(uint32_t rank) const;
+  uint32_t size() const { return ranks[0] * ranks[1] * ranks[2]; }
+};
+
+// The messages of a rank: requests of the builder, sends first.
+struct Halo {
+  std::vector<uint32_t> requests;
+  std::vector<uint64_t> sent, received;  // bytes, by message
+};
+
+// Adds the messages of a halo. Requires that each rank's halo requests are its first ones.
+Halo add_halo(StepBuilder& builder, const Grid& grid, uint32_t rank, bool ready);
+
+// ---- Jobs
 
 // kInvalidArgument.
 Result<Kind> parse_kind(const std::string& name);

@@ -18,7 +18,7 @@
 #include "transport/base/check.h"
 #include "transport/cxi/ofi_nic.h"
 #include "transport/nic/checked_nic.h"
-#include "transport/nic/forwarding_nic.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard::nic_contract {
 

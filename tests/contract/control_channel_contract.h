@@ -11,7 +11,7 @@
 
 #include "tests/contract/nic_contract_fixture.h"
 #include "transport/core/control_channel.h"
-#include "transport/nic/forwarding_nic.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard::nic_contract {
 

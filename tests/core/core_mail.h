@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "gpu/lane.h"
-#include "transport/core/match_card.h"
+#include "transport/core/match_queues.h"
 
 namespace lanyard {
 

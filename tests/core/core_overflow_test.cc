@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/core/core_manual_job.h"
-#include "transport/nic/forwarding_nic.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard {
 namespace {

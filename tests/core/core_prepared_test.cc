@@ -11,7 +11,7 @@
 #include "tests/core/core_process.h"
 #include "tests/core/manual_stream.h"
 #include "tests/contract/model_fabric.h"
-#include "transport/nic/forwarding_nic.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard {
 namespace {

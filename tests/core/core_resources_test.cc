@@ -10,8 +10,7 @@
 
 #include "tests/core/core_process.h"
 #include "tests/contract/local_fabric.h"
-#include "transport/core/word_pool.h"
-#include "transport/nic/forwarding_nic.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "tests/core/core_manual_job.h"
 #include "transport/core/standing.h"
-#include "transport/nic/forwarding_nic.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "nicsim/modelled/calendar.h"
 #include "nicsim/modelled/lowering.h"
-#include "nicsim/modelled/step_builder.h"
+#include "nicsim/modelled/workload.h"
 
 namespace lanyard {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "nicsim/deterministic/fuzz.h"
-#include "transport/core/strategy.h"
+#include "transport/core/transfer.h"
 
 namespace lanyard::nicsim {
 namespace {

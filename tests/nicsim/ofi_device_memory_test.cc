@@ -9,7 +9,7 @@
 #include "tests/nicsim/fi_harness.h"
 #include "transport/base/device_memory.h"
 #include "transport/cxi/ofi_nic.h"
-#include "transport/cxi/ofi_region.h"
+#include "transport/cxi/objects.h"
 
 namespace lanyard {
 namespace {

@@ -13,7 +13,7 @@
 #include "tools/lanyard/command.h"
 #include "transport/core/exchange.h"
 #include "transport/core/plan.h"
-#include "transport/core/strategy.h"
+#include "transport/core/transfer.h"
 #include "transport/cxi/fabric.h"
 #include "transport/nic/nic.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "nicsim/modelled/step_builder.h"
+#include "nicsim/modelled/lowering.h"
 
 namespace lanyard::tools {
 

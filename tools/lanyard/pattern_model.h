@@ -9,7 +9,7 @@
 #include "nicsim/modelled/job.h"
 #include "nicsim/modelled/machine.h"
 #include "transport/base/status.h"
-#include "transport/core/strategy.h"
+#include "transport/core/transfer.h"
 
 namespace lanyard::tools {
 

@@ -18,7 +18,7 @@
 
 #include "transport/core/plan.h"
 #include "transport/core/request.h"
-#include "transport/core/strategy.h"
+#include "transport/core/transfer.h"
 
 namespace lanyard::core {
 

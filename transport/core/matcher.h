@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "transport/core/endpoint.h"
-#include "transport/core/match_card.h"
 #include "transport/core/match_queues.h"
 
 namespace lanyard::core {

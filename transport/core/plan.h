@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "transport/core/request.h"
-#include "transport/core/strategy.h"
+#include "transport/core/transfer.h"
 
 namespace lanyard::core {
 

@@ -127,7 +127,15 @@ struct Request : Resources {
   // Whether everything started has completed on this side.
   bool complete() const { return transferred() && has_moved(); }
   // "recv, peer 2, tag 7, 16384 B"
-  std::string describe() const;
+  std::string describe() const {
+    Transfer actual = transfer;
+    if (matched()) {
+      actual.peer = matched_peer;
+      actual.tag = matched_tag;
+      actual.bytes = matched_bytes;
+    }
+    return actual.describe();
+  }
 };
 
 }  // namespace lanyard::core

@@ -1,4 +1,5 @@
-// Transfer: what a request transfers, as MPI_*_init was told, in bytes.
+// Transfer: what a request transfers, as MPI_*_init was told, in bytes. Strategy: who tells the streams that it is
+// complete.
 #ifndef LANYARD_TRANSPORT_CORE_TRANSFER_H_
 #define LANYARD_TRANSPORT_CORE_TRANSFER_H_
 
@@ -7,6 +8,7 @@
 #include <string>
 
 #include "gpu/stream.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard::core {
 
@@ -35,8 +37,35 @@ struct Transfer {
   bool in_turn = false;  // and another one takes turns with it, which no graph or kernel does
 
   // "recv, peer 2, tag 7, 16384 B"; what may be any is.
-  std::string describe() const;
+  std::string describe() const {
+    const auto or_any = [](int value) { return value < 0 ? std::string("any") : std::to_string(value); };
+    const char* what = direction == Direction::kReceive ? "recv" : ready ? "rsend" : "send";
+    return std::string(what) + ", peer " + (peer == kNobody ? "none" : or_any(peer)) + ", tag " + or_any(tag) + ", " +
+           std::to_string(bytes) + " B" + (part_of == nullptr ? "" : ", of " + *part_of);
+  }
 };
+
+enum class Strategy : uint8_t {
+  kTargetCounter,  // A: the receiver's NIC, which counts what lands (Bridges et al., section V)
+  kSenderFlag,     // B: the sender's NIC, once the write is delivered
+};
+inline constexpr Strategy kStrategies[] = {Strategy::kTargetCounter, Strategy::kSenderFlag};
+
+inline const char* strategy_name(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::kTargetCounter: return "target-counter";
+    case Strategy::kSenderFlag: return "sender-flag";
+  }
+  return "";
+}
+
+// Whether senders raise their receives' done words.
+constexpr bool raises_flags(Strategy strategy) { return strategy == Strategy::kSenderFlag; }
+
+// A has one trip less, but needs a count that means that the data is visible.
+inline Strategy strategy_for(const nic::Caps& caps) {
+  return caps.target_count_means_visible ? Strategy::kTargetCounter : Strategy::kSenderFlag;
+}
 
 }  // namespace lanyard::core
 

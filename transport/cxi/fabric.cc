@@ -11,7 +11,7 @@
 
 #include "transport/cxi/cxi_extension.h"
 #include "transport/cxi/locality.h"
-#include "transport/cxi/ofi_status.h"
+#include "transport/cxi/library.h"
 
 namespace lanyard::ofi {
 
@@ -54,10 +54,8 @@ Result<AddressHead> head_of(const nic::Address& address) {
 
 Result<std::unique_ptr<Fabric>> Fabric::open(const std::string& domain, size_t operations, bool device_memory,
                                              const std::optional<Library>& given) {
-  const Result<Library> library = given ? Result<Library>(*given) : Library::load();
-  if (!library.ok())
-    return library.status();
-  std::unique_ptr<Fabric> fabric(new Fabric(library.value()));
+  LANYARD_ASSIGN_OR_RETURN(const Library library, given ? Result<Library>(*given) : Library::load());
+  std::unique_ptr<Fabric> fabric(new Fabric(library));
   LANYARD_RETURN_IF_ERROR(fabric->choose(domain, device_memory));
   LANYARD_RETURN_IF_ERROR(fabric->open_endpoint(operations));
   LANYARD_RETURN_IF_ERROR(fabric->name_endpoint());
@@ -126,15 +124,11 @@ Status Fabric::choose(const std::string& wanted, bool device_memory) {
 }
 
 Result<std::vector<std::string>> describe_cards() {
-  const Result<Library> library = Library::load();
-  if (!library.ok())
-    return library.status();
-  const Result<Info> all = find_cards(library.value(), 0);
-  if (!all.ok())
-    return all.status();
+  LANYARD_ASSIGN_OR_RETURN(const Library library, Library::load());
+  LANYARD_ASSIGN_OR_RETURN(const Info all, find_cards(library, 0));
   const Result<Locality> locality = Locality::load();
   std::vector<std::string> lines;
-  for (const fi_info* info = all.value().get(); info != nullptr; info = info->next) {
+  for (const fi_info* info = all.get(); info != nullptr; info = info->next) {
     std::string line(domain_name(*info));
     const std::optional<PciAddress> address = PciAddress::of(*info);
     if (address)
@@ -191,10 +185,7 @@ Status Fabric::open_endpoint(size_t operations) {
   queue.wait_obj = FI_WAIT_NONE;
   LANYARD_RETURN_IF_ERROR(ofi::open(
       completions_, "fi_cq_open", [&](fid_cq** opened) { return fi_cq_open(domain_.get(), &queue, opened, nullptr); }));
-  Result<Fid<fid_cntr>> transfers = open_provider_counter(domain_.get());
-  if (!transfers.ok())
-    return transfers.status();
-  transfers_ = std::move(transfers.value());
+  LANYARD_ASSIGN_OR_RETURN(transfers_, open_provider_counter(domain_.get()));
   LANYARD_RETURN_IF_ERROR(ofi::open(endpoint_, "fi_endpoint", [&](fid_ep** opened) {
     return fi_endpoint(domain_.get(), info_.get(), opened, nullptr);
   }));
@@ -244,20 +235,16 @@ uint32_t Fabric::queried_depth() const {
 Status Fabric::set_peers(std::span<const nic::Address> peers) {
   std::vector<nic::Address> known;
   std::ranges::copy_if(peers, std::back_inserter(known), [](const nic::Address& peer) { return !peer.bytes.empty(); });
-  Result<std::vector<fi_addr_t>> inserted = insert(known);
-  if (!inserted.ok())
-    return inserted.status();
-  auto next = inserted.value().begin();
+  LANYARD_ASSIGN_OR_RETURN(const std::vector<fi_addr_t> inserted, insert(known));
+  auto next = inserted.begin();
   for (const nic::Address& peer : peers)
     peers_.push_back(peer.bytes.empty() ? FI_ADDR_NOTAVAIL : *next++);
   return {};
 }
 
 Status Fabric::add_peer(uint32_t peer, const nic::Address& address) {
-  Result<std::vector<fi_addr_t>> inserted = insert({&address, 1});
-  if (!inserted.ok())
-    return inserted.status();
-  peers_[peer] = inserted.value().front();
+  LANYARD_ASSIGN_OR_RETURN(const std::vector<fi_addr_t> inserted, insert({&address, 1}));
+  peers_[peer] = inserted.front();
   return {};
 }
 
@@ -265,10 +252,8 @@ Status Fabric::add_peer(uint32_t peer, const nic::Address& address) {
 Result<std::vector<fi_addr_t>> Fabric::insert(std::span<const nic::Address> peers) {
   std::vector<std::byte> names;
   for (const nic::Address& peer : peers) {
-    const Result<AddressHead> head = head_of(peer);
-    if (!head.ok())
-      return head.status();
-    if (head.value().format != info_->addr_format || peer.bytes.size() != address_.bytes.size())
+    LANYARD_ASSIGN_OR_RETURN(const AddressHead head, head_of(peer));
+    if (head.format != info_->addr_format || peer.bytes.size() != address_.bytes.size())
       return Status(Code::kInvalidArgument,
                     "a peer's address has another address format: use the same libfabric provider on all ranks");
     names.insert(names.end(), peer.bytes.begin() + sizeof(AddressHead), peer.bytes.end());

@@ -1,4 +1,4 @@
-// Library: libfabric, loaded when the first NIC over it is opened.
+// Library: libfabric, loaded when the first NIC over it is opened, and its return codes as Status.
 //
 // It is not linked, so programs on the simulated NIC do not need it. Loading it has side effects:
 // Debian's brings PSM, whose constructor takes over SIGSEGV unless IPATH_NO_BACKTRACE is set. Most
@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "transport/base/status.h"
 
@@ -32,6 +33,22 @@ struct Library {
   uint32_t (*version_number)() = nullptr;
   void* context = nullptr;  // passed to fabric()
 };
+
+// ---- Return codes. Only these functions map FI_E* numbers.
+
+// `returned`: a call's result, 0 or more for success, or -FI_E*. `what`: the call, for the
+// message, as in "fi_domain: Invalid argument". kAgain for FI_EAGAIN, and for FI_ENOSPC: others
+// hold the trigger entries.
+Status ofi_status(int64_t returned, std::string_view what);
+
+// Only the code, for hot paths.
+Code ofi_code(int64_t returned);
+
+// The code of a failed operation, from the positive `err` of fi_cq_err_entry (fi_cq(3)).
+Code completion_code(int err);
+
+// Returns `err` if it can only mean that the peer's process or NIC is gone, else 0.
+int unreachable_error(int err);
 
 }  // namespace lanyard::ofi
 

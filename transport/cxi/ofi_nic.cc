@@ -8,8 +8,8 @@
 
 #include "transport/base/service_thread.h"
 #include "transport/cxi/cxi_extension.h"
-#include "transport/cxi/ofi_status.h"
-#include "transport/nic/descriptor.h"
+#include "transport/cxi/library.h"
+#include "transport/nic/driver.h"
 
 namespace lanyard::ofi {
 
@@ -64,10 +64,8 @@ Result<std::unique_ptr<Fabric>> open_fabric(const OfiOptions& options, size_t op
   if (!options.own_thread)
     return open();
   Result<std::unique_ptr<Fabric>> fabric = Status(Code::kFailed, "the card was not opened");
-  Result<std::thread> opener = start_service_thread("lanyard-ofi", [&] { fabric = open(); });
-  if (!opener.ok())
-    return opener.status();
-  opener.value().join();
+  LANYARD_ASSIGN_OR_RETURN(std::thread opener, start_service_thread("lanyard-ofi", [&] { fabric = open(); }));
+  opener.join();
   return fabric;
 }
 
@@ -77,15 +75,12 @@ Result<std::unique_ptr<Fabric>> open_fabric(const OfiOptions& options, size_t op
 
 Result<std::unique_ptr<OfiNic>> OfiNic::open(const OfiOptions& options) {
   if (options.device_memory != nullptr)
-    if (const Result<MemoryKind> kind = MemoryKind::of_device(*options.device_memory, 0); !kind.ok())
-      return kind.status();
+    LANYARD_RETURN_IF_ERROR(MemoryKind::of_device(*options.device_memory, 0).status());
   const uint32_t most = options.deferred_depth > 0 ? options.deferred_depth : kMostDepth;
-  Result<std::unique_ptr<Fabric>> fabric = open_fabric(options, most + options.max_issued);
-  if (!fabric.ok())
-    return fabric.status();
-  const uint32_t queried = fabric.value()->queried_depth();
+  LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<Fabric> fabric, open_fabric(options, most + options.max_issued));
+  const uint32_t queried = fabric->queried_depth();
   const uint32_t depth = std::min(queried > 0 ? queried : kUsualDepth, most);
-  std::unique_ptr<OfiNic> nic(new OfiNic(std::move(fabric.value()), options, depth));
+  std::unique_ptr<OfiNic> nic(new OfiNic(std::move(fabric), options, depth));
   LANYARD_RETURN_IF_ERROR(nic->start());
   return nic;
 }
@@ -139,18 +134,13 @@ void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
 }
 
 Status OfiNic::start() {
-  Result<Fid<fid_cntr>> probe = open_provider_counter(fabric_->domain());
-  if (!probe.ok())
-    return probe.status();
-  caps_.doorbell_mmio_add = registers_of(probe.value().get()).ok();
+  LANYARD_ASSIGN_OR_RETURN(const Fid<fid_cntr> probe, open_provider_counter(fabric_->domain()));
+  caps_.doorbell_mmio_add = registers_of(probe.get()).ok();
   for (uint32_t i = 0; i < work_count_; ++i)
     works_[i].prepare(*fabric_);
-  if (!own_thread_)
-    return {};
-  Result<std::thread> owner = start_service_thread("lanyard-ofi", [this] { run_owner(); });
-  if (!owner.ok())
-    return owner.status();
-  owner_ = std::move(owner.value());
+  if (own_thread_) {
+    LANYARD_ASSIGN_OR_RETURN(owner_, start_service_thread("lanyard-ofi", [this] { run_owner(); }));
+  }
   return {};
 }
 
@@ -312,10 +302,8 @@ Result<nic::Doorbell> OfiNic::doorbell(CounterId id, nic::DoorbellKind kind) {
     case nic::DoorbellKind::kMmioAdd: {
       if (!caps_.doorbell_mmio_add)
         break;
-      const Result<std::byte*> registers = registers_of(counters_[id.value].fid());
-      if (!registers.ok())
-        return registers.status();
-      bell.word = reinterpret_cast<uint64_t*>(registers.value() + kCxiAddOffset);
+      LANYARD_ASSIGN_OR_RETURN(std::byte* const registers, registers_of(counters_[id.value].fid()));
+      bell.word = reinterpret_cast<uint64_t*>(registers + kCxiAddOffset);
       return bell;
     }
     case nic::DoorbellKind::kAtomicAdd: break;
@@ -343,18 +331,16 @@ Result<nic::Doorbell> OfiNic::doorbell(CounterId id, nic::DoorbellKind kind) {
 Result<MemoryKind> OfiNic::kind_of(const void* base, uint64_t bytes) const {
   if (device_memory_ == nullptr || bytes == 0)
     return MemoryKind{};
-  const Result<int> device = device_memory_->device_of(base, bytes);
-  if (!device.ok())
-    return device.status();
-  if (device.value() == DeviceMemory::kHost)
+  LANYARD_ASSIGN_OR_RETURN(const int device, device_memory_->device_of(base, bytes));
+  if (device == DeviceMemory::kHost)
     return MemoryKind{};
   if (!caps_.device_memory)
     return Status(Code::kUnsupported,
                   "the buffer is memory of " + std::string(device_memory_->kind()) + " device " +
-                      std::to_string(device.value()) + ", but provider \"" + kProvider + "\" of libfabric " +
+                      std::to_string(device) + ", but provider \"" + kProvider + "\" of libfabric " +
                       fabric_->version() +
                       " takes none here (no FI_HMEM): use a buffer in host memory, or a libfabric built for that GPU");
-  return MemoryKind::of_device(*device_memory_, device.value());
+  return MemoryKind::of_device(*device_memory_, device);
 }
 
 Result<RegionId> OfiNic::register_region(void* base, uint64_t bytes, CounterId remote_write) {
@@ -365,15 +351,11 @@ Result<RegionId> OfiNic::register_region(void* base, uint64_t bytes, CounterId r
     return no_counter();
   if (free_regions_.empty())
     return Status(Code::kExhausted, "all " + std::to_string(caps_.max_regions) + " regions are registered");
-  const Result<MemoryKind> kind = kind_of(base, bytes);
-  if (!kind.ok())
-    return kind.status();
-  const Result<nic::RemoteKey> key = keys_.next(base);
-  if (!key.ok())
-    return key.status();
+  LANYARD_ASSIGN_OR_RETURN(const MemoryKind kind, kind_of(base, bytes));
+  LANYARD_ASSIGN_OR_RETURN(const nic::RemoteKey key, keys_.next(base));
   const RegionId id{free_regions_.back()};
   OfiCounter* counter = remote_write.valid() ? &counters_[remote_write.value] : nullptr;
-  if (const Status status = regions_[id.value].open(*fabric_, {base, bytes, kind.value()}, key.value(), counter);
+  if (const Status status = regions_[id.value].open(*fabric_, {base, bytes, kind}, key, counter);
       !status.ok())
     return not_opened(status);
   free_regions_.pop_back();

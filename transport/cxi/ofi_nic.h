@@ -31,13 +31,10 @@
 #include "transport/base/thread_annotations.h"
 #include "transport/cxi/fabric.h"
 #include "transport/cxi/library.h"
-#include "transport/cxi/ofi_counter.h"
-#include "transport/cxi/ofi_region.h"
-#include "transport/cxi/work.h"
+#include "transport/cxi/objects.h"
 #include "transport/nic/drive_right.h"
-#include "transport/nic/failure_log.h"
+#include "transport/nic/driver.h"
 #include "transport/nic/nic.h"
-#include "transport/nic/prepared_table.h"
 
 namespace lanyard::ofi {
 

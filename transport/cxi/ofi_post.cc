@@ -6,8 +6,8 @@
 
 #include "transport/base/check.h"
 #include "transport/cxi/ofi_nic.h"
-#include "transport/cxi/ofi_status.h"
-#include "transport/nic/descriptor.h"
+#include "transport/cxi/library.h"
+#include "transport/nic/driver.h"
 
 namespace lanyard::ofi {
 

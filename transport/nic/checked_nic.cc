@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "transport/base/check.h"
-#include "transport/nic/descriptor.h"
+#include "transport/nic/driver.h"
 
 namespace lanyard::nic {
 

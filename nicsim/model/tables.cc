@@ -1,13 +1,104 @@
-#include "nicsim/model/region_table.h"
+#include "nicsim/model/tables.h"
 
 #include <algorithm>
 #include <string>
 
 #include "transport/base/check.h"
+#include "transport/nic/driver.h"
 
 namespace lanyard::nicsim {
 
+using nic::CounterId;
 using nic::RegionId;
+
+EntryTable::EntryTable(uint32_t depth, bool newest_tie_first)
+    : entries_(depth), newest_tie_first_(newest_tie_first), free_count_(depth) {
+  for (uint32_t i = 0; i + 1 < depth; ++i)
+    entries_[i].next = i + 1;
+}
+
+void EntryTable::add(const nic::DeferredOp& deferred, Waiting& waiting) {
+  LANYARD_CHECK(first_free_ != kNone, "there is a free entry");
+  const uint32_t index = first_free_;
+  Entry& entry = entries_[index];
+  first_free_ = entry.next;
+  --free_count_;
+  entry = Entry{.op = deferred.op, .trigger = deferred.trigger, .threshold = deferred.threshold, .busy = true};
+
+  // Search from the back: thresholds nearly always rise.
+  uint32_t after = waiting.last;
+  while (after != kNone && (entries_[after].threshold > entry.threshold ||
+                            (newest_tie_first_ && entries_[after].threshold == entry.threshold)))
+    after = entries_[after].previous;
+  entry.previous = after;
+  entry.next = after == kNone ? waiting.first : entries_[after].next;
+  (after == kNone ? waiting.first : entries_[after].next) = index;
+  (entry.next == kNone ? waiting.last : entries_[entry.next].previous) = index;
+  ++waiting.count;
+}
+
+void EntryTable::take_out(uint32_t index, Waiting& waiting) {
+  if (entries_[index].ready) {
+    unlink(ready_first_, ready_last_, index);
+  } else {
+    unlink(waiting.first, waiting.last, index);
+    --waiting.count;
+  }
+}
+
+void EntryTable::unlink(uint32_t& first, uint32_t& last, uint32_t index) {
+  Entry& entry = entries_[index];
+  (entry.previous == kNone ? first : entries_[entry.previous].next) = entry.next;
+  (entry.next == kNone ? last : entries_[entry.next].previous) = entry.previous;
+  entry.previous = entry.next = kNone;
+}
+
+void EntryTable::make_ready(uint32_t index) {
+  Entry& entry = entries_[index];
+  entry.ready = true;
+  entry.previous = ready_last_;
+  (ready_last_ == kNone ? ready_first_ : entries_[ready_last_].next) = index;
+  ready_last_ = index;
+}
+
+void EntryTable::release(uint32_t index) {
+  Entry& entry = entries_[index];
+  entry.busy = entry.ready = false;
+  entry.next = first_free_;
+  first_free_ = index;
+  ++free_count_;
+}
+
+CounterTable::CounterTable(uint32_t most) : most_(most), counters_(most) {
+  for (uint32_t i = 0; i + 1 < most; ++i)
+    counters_[i].next_free = i + 1;
+}
+
+Result<CounterId> CounterTable::add() {
+  if (free_ == kNone)
+    return Status(Code::kExhausted, "all " + std::to_string(counters_.size()) + " counters are open");
+  const CounterId id{free_};
+  Counter& counter = counters_[id.value];
+  free_ = counter.next_free;
+  counter = Counter{};
+  counter.open = true;
+  ++open_;
+  return id;
+}
+
+Status CounterTable::remove(CounterId id) {
+  if (!is_open(id))
+    return nic::no_counter();
+  Counter& counter = counters_[id.value];
+  if (counter.uses > 0)
+    return {Code::kInvalidState,
+            std::to_string(counter.uses) + " entries, operations or regions still use the counter"};
+  counter.open = false;
+  counter.next_free = free_;
+  free_ = id.value;
+  --open_;
+  return {};
+}
 
 RegionTable::RegionTable(uint32_t most) : regions_(most) {
   LANYARD_CHECK(most > 0 && most <= kMost, "a key must have room for a region's index");
@@ -60,7 +151,7 @@ Result<RegionId> RegionTable::add(void* base, uint64_t bytes, nic::CounterId rem
 
 Status RegionTable::remove(RegionId id, bool busy) {
   if (id.value >= regions_.size() || !regions_[id.value].open)
-    return {Code::kNotFound, "no such region is registered"};
+    return nic::no_region();
   Region& region = regions_[id.value];
   if (region.uses > 0)
     return {Code::kInvalidState, std::to_string(region.uses) + " entries or operations still use the region"};
