@@ -34,7 +34,7 @@ uint64_t StepFabric::unread_failures(uint64_t context) const {
 
 // The driver's note of it is free then, or another operation's.
 bool StepFabric::is_said(const Doomed& failed) {
-  const ofi::Work& work = *ofi::Work::use_of(reinterpret_cast<void*>(failed.op.value)).work;
+  const ofi::Work& work = *ofi::Work::use_of(reinterpret_cast<void*>(failed.op.start)).work;
   return work.state == ofi::Work::State::kFree || work.trigger != failed.trigger ||
          work.threshold != failed.threshold || work.op.context != failed.op.context;
 }
@@ -272,14 +272,14 @@ ssize_t StepFabric::read_error(fi_cq_err_entry& entry) {
 
 void StepFabric::ended(const nic::Op& op, Code code) {
   const auto it =
-      std::find_if(given_.begin(), given_.end(), [&op](const Given& each) { return each.op.value == op.value; });
+      std::find_if(given_.begin(), given_.end(), [&op](const Given& each) { return each.op.start == op.start; });
   LANYARD_CHECK(it != given_.end(), "the model has what it was given");
   cause(it->completion, code);
   given_.erase(it);
   changed_ = true;
   const int failure = world_.is_killed(op.remote.peer) ? FI_EHOSTUNREACH : FI_EIO;
   events_.push_back(
-      {.context = reinterpret_cast<void*>(op.value), .owner = op.context, .err = code == Code::kOk ? 0 : failure});
+      {.context = reinterpret_cast<void*>(op.start), .owner = op.context, .err = code == Code::kOk ? 0 : failure});
 }
 
 void StepFabric::canceled(const nic::Op&) { (void)mistake("takes work back, which nobody asked it for"); }

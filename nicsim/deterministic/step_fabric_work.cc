@@ -20,7 +20,7 @@ nic::CompletionLevel level_of(uint64_t flags) {
 }  // namespace
 
 // What libfabric is not told, the driver's own note says: whose operation it is, and which of the regions that there
-// are at that address it reads. `value`, which only counter operations use, takes libfabric's context.
+// are at that address it reads. `start`, which the model does not use, takes libfabric's context.
 Result<nic::Op> StepFabric::name(nic::Op op, void* context, const void* local, fi_addr_t peer) const {
   const ofi::Work& work = *ofi::Work::use_of(context).work;
   const Result<nic::LocalSpan> span = find_local(work.op.local.region, local);
@@ -31,7 +31,7 @@ Result<nic::Op> StepFabric::name(nic::Op op, void* context, const void* local, f
   op.local = span.value();
   op.remote.peer = peers_[peer];
   op.context = work.op.context;
-  op.value = reinterpret_cast<uintptr_t>(context);
+  op.start = reinterpret_cast<uintptr_t>(context);
   return op;
 }
 
@@ -91,7 +91,7 @@ int StepFabric::queue(const fi_deferred_work& work) {
   if (slots_held_ == slots_)
     return refuse(FI_EAGAIN);
   nic::DeferredOp deferred{op.value(), static_cast<const Counter*>(work.triggering_cntr)->id, work.threshold};
-  const nic::CounterId completion = ofi::Work::use_of(reinterpret_cast<void*>(op.value().value)).work->op.completion;
+  const nic::CounterId completion = ofi::Work::use_of(reinterpret_cast<void*>(op.value().start)).work->op.completion;
   if (refuses(op.value()))
     return doom({op.value(), completion, deferred.trigger, deferred.threshold});
   if (work.completion_cntr != nullptr)
@@ -117,7 +117,7 @@ ssize_t StepFabric::start(const Result<nic::Op>& op) {
     return mistake("starts an operation, but " + op.status().message());
   if (slots_held_ == slots_)
     return refuse(FI_EAGAIN);
-  const ofi::Work& work = *ofi::Work::use_of(reinterpret_cast<void*>(op.value().value)).work;
+  const ofi::Work& work = *ofi::Work::use_of(reinterpret_cast<void*>(op.value().start)).work;
   if (refuses(op.value()))
     return doom({op.value(), work.op.completion, work.trigger, work.threshold});
   // What fails at once is in the queue on return.

@@ -28,7 +28,6 @@ StepNic::StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits&
   caps_.doorbell_mmio_add = bells == Bells::kRegisters;
   caps_.doorbell_atomic_add = bells != Bells::kRegisters;
   caps_.doorbell_totals = bells == Bells::kCalls || bells == Bells::kTotals;
-  caps_.deferred_counter_ops = true;
   caps_.flush = true;
   caps_.cancel = true;
   caps_.target_count_means_visible = true;
@@ -161,7 +160,7 @@ Status StepNic::deregister_region(nic::RegionId region) {
 }
 
 Status StepNic::check(const nic::Op& op) const {
-  return op.moves_data() && op.remote.peer >= ranks_ ? Status(Code::kNotFound, "no such peer") : Status();
+  return op.remote.peer >= ranks_ ? Status(Code::kNotFound, "no such peer") : Status();
 }
 
 Result<nic::PreparedId> StepNic::prepare(const nic::Op& op) {
@@ -243,7 +242,7 @@ void StepNic::start_what_is_held() {
   const std::optional<Launch> launch = model_.start_held();
   if (launch)
     world_.launch(rank_, op, *launch);
-  else if (op.moves_data())
+  else
     world_.failed_at_once(rank_, op);
   if (CardMail* mail = world_.process(rank_).card_mail.get(); mail != nullptr)
     mail->wake();

@@ -86,7 +86,7 @@ void World::take_fire(Process& process, uint32_t counter) {
     return find(Finding::kOrder, "NIC", "rank " + std::to_string(process.rank) + ": " + wrong);
   if (launched)
     launch(process.rank, op, *launched);
-  else if (op.moves_data())
+  else
     failed_at_once(process.rank, op);
   process.nic.others_want_entries();
   nic_changed(process);

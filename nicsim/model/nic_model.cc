@@ -40,11 +40,9 @@ NicModel::NicModel(const ModelLimits& limits, uint32_t self)
 
 // ---- Counters
 
-Status NicModel::no_counter() { return {Code::kNotFound, "no such counter is open"}; }
-
 Status NicModel::add(CounterId id, uint64_t value) {
   if (!is_open(id))
-    return no_counter();
+    return nic::no_counter();
   if (value > kMaxSuccess - counters_[id].value.success)
     return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
   advance(id, value, 0);
@@ -53,7 +51,7 @@ Status NicModel::add(CounterId id, uint64_t value) {
 
 Status NicModel::add_error(CounterId id, uint32_t value) {
   if (!is_open(id))
-    return no_counter();
+    return nic::no_counter();
   if (value > kMaxFailure - counters_[id].value.failure)
     return {Code::kInvalidArgument, "a counter holds 7 bits of failure"};
   advance(id, 0, value);
@@ -62,14 +60,14 @@ Status NicModel::add_error(CounterId id, uint32_t value) {
 
 Status NicModel::reset(CounterId id) {
   if (!is_open(id))
-    return no_counter();
+    return nic::no_counter();
   counters_[id].value = {};
   return {};
 }
 
 Status NicModel::set(CounterId id, uint64_t value) {
   if (!is_open(id))
-    return no_counter();
+    return nic::no_counter();
   if (value > kMaxSuccess)
     return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
   counters_[id].value.success = value;
@@ -79,7 +77,7 @@ Status NicModel::set(CounterId id, uint64_t value) {
 
 Status NicModel::set_error(CounterId id, uint32_t value) {
   if (!is_open(id))
-    return no_counter();
+    return nic::no_counter();
   if (value > kMaxFailure)
     return {Code::kInvalidArgument, "a counter holds 7 bits of failure"};
   counters_[id].value.failure = value;
@@ -114,7 +112,7 @@ void NicModel::release_ready(CounterId id) {
 Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId remote_write,
                                            const RegionOptions& options) {
   if (remote_write.valid() && !is_open(remote_write))
-    return no_counter();
+    return nic::no_counter();
   const Result<RegionId> region = regions_.add(base, bytes, remote_write, options);
   if (region.ok() && remote_write.valid())
     ++counters_[remote_write].uses;
@@ -149,11 +147,7 @@ void NicModel::use(const Op& op, int delta) {
   const auto count = static_cast<uint32_t>(delta);
   if (op.completion.valid())
     counters_[op.completion].uses += count;
-  if (op.moves_data()) {
-    regions_[op.local.region].uses += count;
-  } else {
-    counters_[op.counter].uses += count;
-  }
+  regions_[op.local.region].uses += count;
 }
 
 void NicModel::post(const nic::DeferredOp& deferred) {
@@ -246,21 +240,6 @@ std::optional<Launch> NicModel::start_held() {
 
 // Requires that use(op, 1) was called.
 std::optional<Launch> NicModel::start(const Op& op) {
-  if (op.kind == OpKind::kCounterAdd) {
-    use(op, -1);
-    advance(op.counter, op.value, 0);
-    if (witness_ != nullptr)
-      witness_->ended(op, Code::kOk);
-    return std::nullopt;
-  }
-  if (op.kind == OpKind::kCounterSet) {
-    use(op, -1);
-    counters_[op.counter].value = {};
-    advance(op.counter, op.value, 0);
-    if (witness_ != nullptr)
-      witness_->ended(op, Code::kOk);
-    return std::nullopt;
-  }
   if (std::find(lost_peers_.begin(), lost_peers_.end(), op.remote.peer) != lost_peers_.end()) {
     finish(op, Code::kFailed);
     return std::nullopt;

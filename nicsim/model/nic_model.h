@@ -44,8 +44,7 @@ struct ModelLimits {
 class Witness {
  public:
   virtual ~Witness() = default;
-  // The operation has ended and its completion counter has advanced. For a counter operation, its
-  // counter has changed.
+  // The operation has ended and its completion counter has advanced.
   virtual void ended(const nic::Op& op, Code code) = 0;
   // flush() or cancel() has removed the operation before it fired.
   virtual void canceled(const nic::Op& op) = 0;
@@ -80,7 +79,7 @@ class NicModel {
   Result<nic::CounterId> open_counter() { return counters_.add(); }
   Status close_counter(nic::CounterId counter) { return counters_.remove(counter); }
   Result<nic::CounterValue> read(nic::CounterId counter) const {
-    return is_open(counter) ? Result(counters_[counter].value) : Result<nic::CounterValue>(no_counter());
+    return is_open(counter) ? Result(counters_[counter].value) : Result<nic::CounterValue>(nic::no_counter());
   }
   Status add(nic::CounterId counter, uint64_t value);
   Status add_error(nic::CounterId counter, uint32_t value);
@@ -137,8 +136,7 @@ class NicModel {
     return is_open(counter) ? EntryTable::first_of(counters_[counter].waiting) : std::nullopt;
   }
   std::optional<uint32_t> next_waiting(uint32_t entry) const { return entries_.next(entry); }
-  // Frees the entry and starts its operation. Returns no Launch for a counter operation: it
-  // is complete.
+  // Frees the entry and starts its operation. Returns no Launch if the peer is lost: it has failed.
   std::optional<Launch> fire(uint32_t entry);
   // Starts an operation without an entry. Requires a valid op and room_in_flight().
   std::optional<Launch> issue(const nic::Op& op);
@@ -180,7 +178,6 @@ class NicModel {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  static Status no_counter();
   using Counter = CounterTable::Counter;
 
   struct InFlight {

@@ -54,7 +54,6 @@ ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, 
   caps_.max_message_bytes = limits.max_message_bytes;
   caps_.doorbell_atomic_add = caps_.doorbell_totals = true;
   caps_.doorbell_host_call = true;
-  caps_.deferred_counter_ops = true;
   caps_.flush = true;
   caps_.cancel = true;
   caps_.target_count_means_visible = true;

@@ -185,8 +185,8 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   void run_owner();
   void knows(uint32_t peer) LANYARD_REQUIRES(right_);
   bool reaches(const nic::Op& op) const {
-    return !op.moves_data() || (op.remote.peer < peer_count_.load(std::memory_order_relaxed) &&
-                                known_[op.remote.peer].load(std::memory_order_relaxed));
+    return op.remote.peer < peer_count_.load(std::memory_order_relaxed) &&
+           known_[op.remote.peer].load(std::memory_order_relaxed);
   }
 
   std::byte* place(const Packet& packet) override LANYARD_REQUIRES(right_);

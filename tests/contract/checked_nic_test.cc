@@ -20,7 +20,7 @@ struct ScriptedNic final : Nic {
     caps_.max_regions = 8;
     caps_.max_message_bytes = 100;
     caps_.doorbell_atomic_add = caps_.doorbell_host_call = true;
-    caps_.deferred_counter_ops = caps_.flush = true;
+    caps_.flush = true;
   }
 
   const Caps& caps() const override { return caps_; }
@@ -120,9 +120,6 @@ class CheckedNicTest : public ::testing::Test {
     write.bytes = 64;
     sum.kind = OpKind::kAtomic;
     sum.local = {region, 0};
-    add.kind = OpKind::kCounterAdd;
-    add.counter = counter;
-    add.value = 1;
   }
   RegionId open_region(CounterId remote_write = {}) {
     return nic.register_region(words, sizeof words, remote_write).value();
@@ -146,7 +143,7 @@ class CheckedNicTest : public ::testing::Test {
   alignas(8) uint64_t words[8] = {};
   CounterId counter;
   RegionId region;
-  Op write, sum, add;
+  Op write, sum;
 };
 
 using CheckedNicDeathTest = CheckedNicTest;
@@ -180,8 +177,6 @@ TEST_F(CheckedNicTest, BadDescriptorsDoNotReachTheDriver) {
   is_refused(sum, [](Op& op) { op.atomic = static_cast<AtomicKind>(9); });
   is_refused(sum, [](Op& op) { op.remote.offset = 4; });
   is_refused(sum, [](Op& op) { op.local.offset = 64; });
-  is_refused(add, [](Op& op) { op.value = kMaxSuccess + 1; });
-  is_refused(add, [](Op& op) { op.completion = op.counter; });
 }
 
 // ---- Errors of the driver
@@ -209,21 +204,12 @@ TEST_F(CheckedNicDeathTest, CounterFell) {
   EXPECT_DEATH((void)nic.read(counter), "a counter fell");
 }
 
-TEST_F(CheckedNicDeathTest, CounterFellWithoutTheSet) {
+TEST_F(CheckedNicDeathTest, FailuresFell) {
   prepare();
   ASSERT_TRUE(nic.add_error(counter, 3).ok());
   driver.value.failure = 3;
   ASSERT_TRUE(nic.read(counter).ok());
   driver.value.failure = 0;
-  EXPECT_DEATH((void)nic.read(counter), "a counter fell");
-  driver.value.failure = 3;
-  Op set = add;
-  set.kind = OpKind::kCounterSet;
-  ASSERT_EQ(post(set), Code::kOk);
-  ASSERT_TRUE(nic.read(counter).ok()) << "the set has not fired yet";
-  driver.value = {1, 0};
-  ASSERT_TRUE(nic.read(counter).ok()) << "now the set has fired";
-  driver.value = {0, 0};
   EXPECT_DEATH((void)nic.read(counter), "a counter fell");
 }
 
@@ -235,12 +221,11 @@ TEST_F(CheckedNicDeathTest, CounterCountedTooMuch) {
   write.completion = counter;
   ASSERT_EQ(post(write), Code::kOk);
   ASSERT_TRUE(nic.issue(write).ok());
-  ASSERT_EQ(post(add), Code::kOk);
   ASSERT_TRUE(nic.add(counter, 5).ok());
   ASSERT_TRUE(nic.add_error(counter, 1).ok());
-  driver.value = {8, 1};
+  driver.value = {7, 1};
   ASSERT_TRUE(nic.read(counter).ok());
-  driver.value = {8, 2};
+  driver.value = {7, 2};
   EXPECT_DEATH((void)nic.read(counter), "counted more than was added");
 }
 
@@ -251,7 +236,8 @@ TEST_F(CheckedNicDeathTest, AFailedCallChangedACounter) {
   driver.value.success = 5;
   EXPECT_DEATH((void)nic.add(counter, 5), "counted more than was added");
   EXPECT_DEATH((void)nic.add_error(counter, 5), "counted more than was added");
-  EXPECT_DEATH((void)nic.issue(add), "counted more than was added");
+  write.completion = counter;
+  EXPECT_DEATH((void)nic.issue(write), "counted more than was added");
   EXPECT_DEATH((void)post(write), "counted more than was added");
   EXPECT_DEATH((void)nic.close_counter(counter), "counted more than was added");
 }
@@ -396,10 +382,9 @@ TEST(CheckedNicSharedTest, OthersMayTakeTheEntries) {
   ScriptedNic driver;
   CheckedNic nic(driver, {.sole_user = false});
   const CounterId counter = nic.open_counter().value();
-  Op add;
-  add.kind = OpKind::kCounterAdd;
-  add.counter = counter;
-  const DeferredOp op = {.op = add, .trigger = counter, .threshold = 1};
+  const Op write{.local = {nic.register_region(nullptr, 0).value()}};
+  ASSERT_TRUE(nic.set_peers(std::vector{nic.address()}, 0).ok());
+  const DeferredOp op = {.op = write, .trigger = counter, .threshold = 1};
   driver.status = {Code::kAgain, "scripted"};
   driver.taken_by_post = 1;
   EXPECT_EQ(nic.post({&op, 1}).code(), Code::kAgain);

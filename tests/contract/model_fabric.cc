@@ -24,7 +24,7 @@ ModelNic::ModelNic(ModelFabric& fabric, uint32_t rank, const nicsim::ModelLimits
   caps_.max_regions = limits.max_regions;
   caps_.max_message_bytes = limits.max_message_bytes;
   caps_.doorbell_atomic_add = caps_.doorbell_host_call = true;
-  caps_.deferred_counter_ops = caps_.flush = caps_.cancel = true;
+  caps_.flush = caps_.cancel = true;
   caps_.target_count_means_visible = true;
   caps_.counters_count_both = true;
 }
@@ -133,7 +133,7 @@ Result<nic::RemoteKey> ModelNic::key(nic::RegionId region) const {
 }
 
 Status ModelNic::check(const nic::Op& op) const {
-  if (op.moves_data() && (op.remote.peer >= peers_.size() || !peers_[op.remote.peer]))
+  if (op.remote.peer >= peers_.size() || !peers_[op.remote.peer])
     return {Code::kNotFound, "no such peer"};
   return model_.validate(op);
 }

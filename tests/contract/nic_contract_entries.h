@@ -343,25 +343,6 @@ TEST_P(NicContract, N14_RefusesOperationsThatAreNotPrepared) {
   EXPECT_EQ(nic(1).release(live).code(), Code::kNotFound) << "another NIC's operation";
 }
 
-TEST_P(NicContract, N14_CounterOperations) {
-  NEEDS(nic().caps().deferred_counter_ops, "deferred_counter_ops");
-  const CounterId trigger = counter();
-  const CounterId sum = counter();
-  const CounterId set = counter();
-  const PreparedId adds = prepare(counter_op(OpKind::kCounterAdd, sum, 5));
-  const PreparedId sets = prepare(counter_op(OpKind::kCounterSet, set, 7));
-  const Posting postings[] = {{adds, trigger, 1}, {adds, trigger, 2}, {sets, trigger, 2}};
-  post_prepared(postings);
-  refused({Code::kInvalidState}, "its counter", [&] { return nic().close_counter(sum); });
-  add(trigger, 1);
-  ASSERT_TRUE(reaches(sum, 5));
-  add(trigger, 1);
-  ASSERT_TRUE(reaches(sum, 10));
-  ASSERT_TRUE(reaches(set, 7));
-  release(adds);
-  EXPECT_TRUE(is_ok(close(sum)));
-}
-
 // More than any table begins with, released in another order. Places are reused, ids are not.
 TEST_P(NicContract, N14_ManyAtATime) {
   constexpr uint64_t kMany = 300;

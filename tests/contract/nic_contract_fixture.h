@@ -162,14 +162,6 @@ inline Op sum_op(const Memory& operand, uint64_t operand_offset, const Memory& t
   return atomic_op(AtomicKind::kSum, operand, operand_offset, to, to_offset, completion);
 }
 
-inline Op counter_op(OpKind kind, CounterId counter, uint64_t value) {
-  Op op;
-  op.kind = kind;
-  op.counter = counter;
-  op.value = value;
-  return op;
-}
-
 inline DeferredOp when(CounterId trigger, uint64_t threshold, const Op& op) {
   return {.op = op, .trigger = trigger, .threshold = threshold};
 }
@@ -393,49 +385,6 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
         << what << " gave " << status.to_string();
     fabric_->progress_all();
     EXPECT_EQ(state(), before) << what;
-  }
-
-  // ---- N2
-  // Posts entries with these thresholds, fires them by these increments and checks their order. In
-  // run p entry p sets a log and every other entry adds its own bit. So the log shows the entries
-  // that fired after p.
-  void expect_order(const std::vector<uint64_t>& thresholds, const std::vector<uint64_t>& increments) {
-    constexpr uint64_t kMark = uint64_t{1} << 40;
-    const CounterId trigger = counter();
-    std::vector<CounterId> logs;
-    std::vector<uint64_t> due;
-    for (size_t p = 0; p < thresholds.size(); ++p) {
-      logs.push_back(counter());
-      due.push_back(kMark);
-      std::vector<DeferredOp> ops;
-      for (size_t i = 0; i < thresholds.size(); ++i) {
-        const bool after = thresholds[i] > thresholds[p] || (thresholds[i] == thresholds[p] && i > p);
-        if (after)
-          due[p] += uint64_t{1} << i;
-        ops.push_back(when(trigger, thresholds[i],
-                           i == p ? counter_op(OpKind::kCounterSet, logs[p], kMark)
-                                  : counter_op(OpKind::kCounterAdd, logs[p], uint64_t{1} << i)));
-      }
-      if (p % 2 == 0) {
-        post(ops);
-      } else {
-        for (const DeferredOp& op : ops)
-          post(op);
-      }
-      for (uint64_t increment : increments)
-        add(trigger, increment);
-      ASSERT_TRUE(all_free());
-      ASSERT_TRUE(is_ok(nic().reset(trigger)));
-      ASSERT_TRUE(reaches(trigger, 0));
-    }
-    settle(std::chrono::milliseconds(3));
-    for (size_t p = 0; p < logs.size(); ++p) {
-      EXPECT_EQ(value(logs[p]), (CounterValue{due[p], 0}))
-          << "entry " << p << " of " << ::testing::PrintToString(thresholds) << " by "
-          << ::testing::PrintToString(increments);
-      ASSERT_TRUE(is_ok(close(logs[p])));
-    }
-    ASSERT_TRUE(is_ok(close(trigger)));
   }
 
   std::vector<DoorbellKind> doorbell_kinds(size_t rank = 0) {

@@ -106,16 +106,7 @@ TEST_P(NicContract, Close_IsRefusedWhileTheCounterIsNamed) {
   close_is_refused("a trigger", trigger);
   close_is_refused("a completion counter", done);
   close_is_refused("a region's counter", bound);
-  if (nic().caps().deferred_counter_ops) {
-    const CounterId operand = counter();
-    post(when(trigger, 1, counter_op(OpKind::kCounterAdd, operand, 3)));
-    close_is_refused("a counter operation's operand", operand);
-    add(trigger, 1);
-    ASSERT_TRUE(reaches(operand, 3)) << "a refused close changes nothing";
-    EXPECT_TRUE(eventually([&] { return close(operand).ok(); }));
-  } else {
-    add(trigger, 1);
-  }
+  add(trigger, 1);
   ASSERT_TRUE(reaches(done, 1));
   issue(sum_op(one, 0, region, 0, done));
   ASSERT_TRUE(reaches(bound, 1)) << "the counter goes on counting";
@@ -158,13 +149,10 @@ TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
       const std::vector<Code> codes = {Code::kNotFound, Code::kInvalidArgument};
       refused(codes, name, [&] { return nic().post({&deferred, 1}); });
       refused(codes, name, [&] { return nic().issue(op); });
-      if (op.moves_data())
-        refused(codes, name, [&] { return nic().prepare(op).status(); });
+      refused(codes, name, [&] { return nic().prepare(op).status(); });
     };
     const DeferredOp triggered = when(bad, 1, sum_op(local, 0, target, 0));
     refused({Code::kNotFound, Code::kInvalidArgument}, "trigger", [&] { return nic().post({&triggered, 1}); });
-    refused_op("counter add", counter_op(OpKind::kCounterAdd, bad, 1));
-    refused_op("counter set", counter_op(OpKind::kCounterSet, bad, 1));
     if (!bad.valid())
       continue;  // if no counter is allowed, the default means none
     refused_op("completion", sum_op(local, 0, target, 0, bad));
@@ -236,13 +224,6 @@ TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
   bad.emplace_back("a peer that does not exist", no_peer);
   no_peer.remote.peer = UINT32_MAX;
   bad.emplace_back("no peer", no_peer);
-  if (nic().caps().deferred_counter_ops) {
-    Op op = counter_op(OpKind::kCounterAdd, done, 1);
-    op.completion = done;
-    bad.emplace_back("a counter operation with a completion counter", op);
-    for (OpKind kind : {OpKind::kCounterAdd, OpKind::kCounterSet})
-      bad.emplace_back("a counter value of 49 bits", counter_op(kind, done, kMaxSuccess + 1));
-  }
   for (const auto& entry : bad) {
     const char* what = entry.first;
     const Op& op = entry.second;

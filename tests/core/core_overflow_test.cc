@@ -64,14 +64,15 @@ class OverflowTest : public ::testing::Test {
     nic = std::make_unique<WatchedNic>(fabric->nic(0));
     overflow = std::make_unique<Overflow>(*nic, false);
     log = nic->open_counter().value();
+    region = nic->register_region(nullptr, 0).value();
   }
   CounterId counter() { return nic->open_counter().value(); }
   // An operation that adds 1 to `log` when it runs.
   DeferredOp when(CounterId trigger, uint64_t threshold, uint64_t name) {
     DeferredOp op{.op = {}, .trigger = trigger, .threshold = threshold};
-    op.op.kind = nic::OpKind::kCounterAdd;
-    op.op.counter = log;
-    op.op.value = 1;
+    op.op.local = {region};
+    op.op.remote = {.peer = 0, .key = nic->key(region).value()};
+    op.op.completion = log;
     op.op.context = name;
     return op;
   }
@@ -89,6 +90,7 @@ class OverflowTest : public ::testing::Test {
   std::unique_ptr<WatchedNic> nic;
   std::unique_ptr<Overflow> overflow;
   CounterId log;
+  nic::RegionId region;  // of no bytes
 };
 
 TEST_F(OverflowTest, EntriesAreFilledInOrder) {

@@ -107,8 +107,7 @@ struct Bell {
 TEST(Polling, DoesNotKeepACoreBusy) {
   Bell bell;
   nic::DeferredOp waits{.op = {}, .trigger = bell.trigger, .threshold = 1};
-  waits.op.kind = nic::OpKind::kCounterAdd;
-  waits.op.counter = bell.trigger;
+  waits.op.local = {bell.nic().register_region(nullptr, 0).value()};
   ASSERT_TRUE(bell.nic().post({&waits, 1}).ok());
   std::this_thread::sleep_for(milliseconds(200));
   const std::clock_t before = std::clock();  // of all threads

@@ -86,11 +86,10 @@ bool print_head(const std::string& nic, uint64_t seed) {
   fmt::print("entries   {} (asked for {})\n", caps.deferred_depth, FabricOptions{}.deferred_depth);
   fmt::print("messages  up to {} bytes\n", caps.max_message_bytes);
   fmt::print(
-      "claims    doorbell by register {}, by atomic {}, by call {}; deferred counter operations {}; flush {}; "
+      "claims    doorbell by register {}, by atomic {}, by call {}; flush {}; "
       "counted means visible {}; counters count both {}\n",
-      yes(caps.doorbell_mmio_add), yes(caps.doorbell_atomic_add), yes(caps.doorbell_host_call),
-      yes(caps.deferred_counter_ops), yes(caps.flush), yes(caps.target_count_means_visible),
-      yes(caps.counters_count_both));
+      yes(caps.doorbell_mmio_add), yes(caps.doorbell_atomic_add), yes(caps.doorbell_host_call), yes(caps.flush),
+      yes(caps.target_count_means_visible), yes(caps.counters_count_both));
   for (const char* name : {"FI_PROVIDER_PATH", "FI_PROVIDER", "FI_CXI_ENABLE_TRIG_OP_LIMIT", "LANYARD_OFI_COUNTS_BOTH"})
     if (const char* value = std::getenv(name))
       fmt::print("with      {}={}\n", name, value);

@@ -59,8 +59,7 @@ void print_nic(const char* name) {
              yes(caps.device_memory));
   fmt::print("  messages     {} bytes a write, longer ones in pieces\n", caps.max_message_bytes);
   fmt::print("  doorbell     {}\n", doorbells(caps));
-  fmt::print("  operations   deferred counter operations: {}; flush: {}\n", yes(caps.deferred_counter_ops),
-             yes(caps.flush));
+  fmt::print("  operations   flush: {}\n", yes(caps.flush));
   const Strategy strategy = settings.value().strategy.value_or(core::strategy_for(caps));
   fmt::print("  strategy     {}{}\n", core::strategy_name(strategy),
              settings.value().strategy ? " (LANYARD_STRATEGY)" : "");

@@ -107,9 +107,6 @@ class Endpoint {
   std::optional<Parted> take_parted();
   size_t unparted() const { return unparted_.size(); }
 
-  // Without overflow: entries that the queues keep for themselves, each as many as its largest epoch so far.
-  uint64_t reserved_entries() const { return reserved_entries_; }
-  void change_reserved_entries(int64_t delta) { reserved_entries_ += static_cast<uint64_t>(delta); }
   uint64_t entries_posted() const { return entries_posted_ + standing_.posted(); }
   void count_posted(uint64_t entries) { entries_posted_ += entries; }
 
@@ -212,7 +209,6 @@ class Endpoint {
   std::vector<std::unique_ptr<Exchange>> exchanges_;
   FailureBook failures_;
   uint64_t next_number_ = 1;
-  uint64_t reserved_entries_ = 0;
   uint64_t entries_posted_ = 0;
   uint64_t queues_ = 0;            // ever
   uint64_t exchange_numbers_ = 0;  // used up, in pairs

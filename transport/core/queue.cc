@@ -18,7 +18,6 @@ Result<std::unique_ptr<Queue>> Queue::create(Endpoint& endpoint, gpu::Stream& st
 
 Queue::~Queue() {
   endpoint_.remove_queue(*this);
-  endpoint_.change_reserved_entries(-static_cast<int64_t>(reserved_entries_));
   for (Request* request : under_way_)
     request->listed = nullptr;
   (void)dismiss();
@@ -130,8 +129,9 @@ Status Queue::check_entries(uint64_t demand) {
   const uint64_t all = endpoint_.nic().caps().deferred_depth;
   const uint64_t depth = all - std::min(all, endpoint_.standing().held());
   const uint64_t epoch = epoch_entries_ + demand;
-  const uint64_t wanted = std::max(epoch, reserved_entries_);
-  if (endpoint_.reserved_entries() - reserved_entries_ + wanted > depth)
+  uint64_t kept = std::max(epoch, reserved_entries_);  // by all queues
+  endpoint_.for_each_queue([&](const Queue& queue) { kept += &queue != this ? queue.reserved_entries_ : 0; });
+  if (kept > depth)
     endpoint_.for_each_queue([](Queue& queue) { queue.release_reserve(); });
   bool alone = true;
   uint64_t others = 0;
@@ -162,10 +162,8 @@ uint64_t Queue::held_entries() const {
 }
 
 void Queue::release_reserve() {
-  if (epoch_entries_ > 0 || first_under_way() != nullptr)
-    return;
-  endpoint_.change_reserved_entries(-static_cast<int64_t>(reserved_entries_));
-  reserved_entries_ = 0;
+  if (epoch_entries_ == 0 && first_under_way() == nullptr)
+    reserved_entries_ = 0;
 }
 
 void Queue::append_lane(const Request& request, gpu::StreamOp::Kind kind) {
@@ -276,8 +274,6 @@ Status Queue::start(std::span<Request* const> requests) {
   figures_.triggers += stream_ops_.size() - moves;
   unwaited_ += requests.size();
   epoch_entries_ += postings_.size();
-  if (epoch_entries_ > reserved_entries_)
-    endpoint_.change_reserved_entries(static_cast<int64_t>(epoch_entries_ - reserved_entries_));
   reserved_entries_ = std::max(reserved_entries_, epoch_entries_);
   hand_over(requests);
   return {};

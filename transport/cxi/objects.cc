@@ -37,13 +37,10 @@ void OfiCounter::add_error(uint32_t failures) {
     (void)fi_cntr_adderr(fid_.get(), added);
 }
 
-// On Slingshot, setting 0 and adding are register writes. Any other value would need
-// room in a command queue.
-void OfiCounter::set(uint64_t success) {
+// On Slingshot, setting 0 is a register write. Any other value would need room in a command queue.
+void OfiCounter::reset() {
   (void)fi_cntr_seterr(fid_.get(), 0);
   (void)fi_cntr_set(fid_.get(), 0);
-  if (success > 0)
-    (void)fi_cntr_add(fid_.get(), success);
 }
 
 namespace {

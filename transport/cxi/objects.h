@@ -37,7 +37,7 @@ class OfiCounter {
   void add(uint64_t success);
   // Stops at kMaxFailure.
   void add_error(uint32_t failures);
-  void set(uint64_t success);  // sets failures to 0
+  void reset();
 
   // Entries, operations and regions that name it.
   uint32_t uses = 0;

@@ -14,7 +14,6 @@ namespace lanyard::ofi {
 
 using nic::CounterId;
 using nic::Op;
-using nic::OpKind;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -84,12 +83,7 @@ size_t OfiNic::run_commands() {
       case Command::Kind::kRing: ring(command->deferred.trigger, command->deferred.threshold); break;
       case Command::Kind::kPost: hold(take(command->deferred), first_fresh); break;
       case Command::Kind::kPostPrepared: hold(take(command->posting), first_fresh); break;
-      case Command::Kind::kIssue:
-        if (command->deferred.op.moves_data())
-          hold(take(command->deferred.op, {}, 0), first_fresh);
-        else
-          run_counter_op(command->deferred.op);
-        break;
+      case Command::Kind::kIssue: hold(take(command->deferred.op, {}, 0), first_fresh); break;
     }
     commands_.pop();
     ++count;
@@ -100,16 +94,6 @@ size_t OfiNic::run_commands() {
 void OfiNic::ring(CounterId id, uint64_t value) {
   if (is_open(id))
     counters_[id.value].add(value);
-}
-
-void OfiNic::run_counter_op(const Op& op) {
-  if (is_open(op.counter)) {
-    if (op.kind == OpKind::kCounterAdd)
-      counters_[op.counter.value].add(op.value);
-    else
-      counters_[op.counter.value].set(op.value);
-  }
-  free_issues_.fetch_add(1, std::memory_order_relaxed);
 }
 
 // Tries all held operations, the oldest first.

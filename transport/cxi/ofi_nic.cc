@@ -119,8 +119,6 @@ void OfiNic::fill_caps(const OfiOptions& options, uint32_t depth) {
   caps_.max_regions = options.max_regions;
   caps_.max_message_bytes = std::min<uint64_t>(options.max_message_bytes, info.ep_attr->max_msg_size);
   caps_.doorbell_host_call = true;
-  // The provider's deferred set does not change failures.
-  caps_.deferred_counter_ops = false;
   caps_.flush = true;
   caps_.device_memory = options.device_memory != nullptr && fabric_->takes_device_memory();
   // No documentation promises it for Slingshot.
@@ -269,7 +267,7 @@ Status OfiNic::reset(CounterId id) {
   Driving driving(*this);
   if (!is_open(id))
     return no_counter();
-  counters_[id.value].set(0);
+  counters_[id.value].reset();
   heard_ = id == listened_ ? 0 : heard_;
   return {};
 }
@@ -355,8 +353,7 @@ Result<RegionId> OfiNic::register_region(void* base, uint64_t bytes, CounterId r
   LANYARD_ASSIGN_OR_RETURN(const nic::RemoteKey key, keys_.next(base));
   const RegionId id{free_regions_.back()};
   OfiCounter* counter = remote_write.valid() ? &counters_[remote_write.value] : nullptr;
-  if (const Status status = regions_[id.value].open(*fabric_, {base, bytes, kind}, key, counter);
-      !status.ok())
+  if (const Status status = regions_[id.value].open(*fabric_, {base, bytes, kind}, key, counter); !status.ok())
     return not_opened(status);
   free_regions_.pop_back();
   if (counter != nullptr)

@@ -152,7 +152,6 @@ class OfiNic final : public nic::Nic {
   void run_owner();
 
   // ---- Accepting and driving (ofi_post.cc, ofi_drive.cc)
-  static Status check_kind(const nic::Op& op);
   // Accepts checked operations, all or none.
   template <typename Each>
   Status take_in(std::span<const Each> batch);
@@ -188,7 +187,6 @@ class OfiNic final : public nic::Nic {
   void leave_home(Work& work) LANYARD_REQUIRES(right_);
   void disband(Prepared& home) LANYARD_REQUIRES(right_);
   void hold(Work& work, size_t first_fresh) LANYARD_REQUIRES(right_);
-  void run_counter_op(const nic::Op& op) LANYARD_REQUIRES(right_);
   bool is_due(const Work& work) const LANYARD_REQUIRES(right_);
   void finish(Work::Use& use) LANYARD_REQUIRES(right_);
   void fail(Work::Use& use, Code code, int unreachable) LANYARD_REQUIRES(right_);

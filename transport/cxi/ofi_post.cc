@@ -207,17 +207,10 @@ void OfiNic::hold(Work& work, size_t first_fresh) {
 
 // ---- Taking operations
 
-// Refuses what caps() does not list.
-Status OfiNic::check_kind(const Op& op) {
-  return op.moves_data() ? Status() : Status(Code::kUnsupported, "this NIC has no deferred counter operations");
-}
-
 Status OfiNic::post(std::span<const DeferredOp> ops) {
   const nic::DescriptorCheck check(Open{*this});
-  for (const DeferredOp& op : ops) {
+  for (const DeferredOp& op : ops)
     LANYARD_RETURN_IF_ERROR(check.of(op));
-    LANYARD_RETURN_IF_ERROR(check_kind(op.op));
-  }
   return take_in(ops);
 }
 
@@ -274,7 +267,6 @@ void OfiNic::leave(std::span<const Each> batch) {
 }
 
 Result<nic::PreparedId> OfiNic::prepare(const Op& op) {
-  LANYARD_RETURN_IF_ERROR(check_kind(op));
   Driving driving(*this);
   LANYARD_RETURN_IF_ERROR(nic::DescriptorCheck(Open{*this}).of(op));
   use(op, 1);
@@ -303,8 +295,6 @@ Status OfiNic::release(nic::PreparedId prepared) {
 
 Status OfiNic::issue(const Op& op) {
   LANYARD_RETURN_IF_ERROR(nic::DescriptorCheck(Open{*this}).of(op));
-  if (op.moves_data())
-    LANYARD_RETURN_IF_ERROR(check_kind(op));
   uint32_t free = free_issues_.load(std::memory_order_relaxed);
   do {
     if (free == 0)

@@ -106,7 +106,7 @@ CounterValue CheckedNic::sample(CounterId counter) {
   Counter& known = at(counter);
   LANYARD_CHECK(value.success <= kMaxSuccess && value.failure <= kMaxFailure, "driver: a counter left its range");
   if (value.success < known.seen.success || value.failure < known.seen.failure) {
-    LANYARD_CHECK(known.falls_due > 0, "driver: a counter fell without reset or set");
+    LANYARD_CHECK(known.falls_due > 0, "driver: a counter fell without reset");
     --known.falls_due;
   }
   LANYARD_CHECK(!known.bounded || value.reached() <= known.added, "driver: a counter counted more than was added");
@@ -257,34 +257,9 @@ Status CheckedNic::judge(const Descriptor&... descriptor) const {
 }
 
 Status CheckedNic::check_kind(const Op& op) const {
-  if (op.kind > OpKind::kCounterSet || op.atomic > AtomicKind::kReplace || op.level > CompletionLevel::kDelivery)
+  if (op.kind > OpKind::kAtomic || op.atomic > AtomicKind::kReplace || op.level > CompletionLevel::kDelivery)
     return invalid("no such operation, atomic or completion level");
   return {};
-}
-
-Status CheckedNic::check_deferrable(const Op& op) const {
-  if (!op.moves_data() && !caps().deferred_counter_ops)
-    return {Code::kUnsupported, "caps() lists no deferred counter operations"};
-  return {};
-}
-
-// Records what an accepted operation may do to counters, now or later.
-void CheckedNic::account(const Op& op) {
-  if (op.completion.valid())
-    at(op.completion).added = saturating_add(at(op.completion).added, 1);
-  if (op.moves_data())
-    return;
-  Counter& counter = at(op.counter);
-  counter.added = saturating_add(counter.added, op.value);
-  if (op.kind == OpKind::kCounterSet)
-    ++counter.falls_due;
-}
-
-void CheckedNic::sample_named(const Op& op) {
-  if (op.completion.valid())
-    sample(op.completion);
-  if (!op.moves_data())
-    sample(op.counter);
 }
 
 // Posts a batch of valid operations by `post`.
@@ -303,13 +278,17 @@ Status CheckedNic::post_batch(size_t entries, Post post) {
   return status;
 }
 
-void CheckedNic::account_for(const Op& op, CounterId trigger, bool taken) {
-  if (taken) {
-    account(op);
-  } else {
+// Records what an operation that was `taken` may do to its counter, now or later. A refused one must
+// have changed none of its counters.
+void CheckedNic::account(const Op& op, CounterId trigger, bool taken) {
+  if (!taken && trigger.valid())
     sample(trigger);
-    sample_named(op);
-  }
+  if (!op.completion.valid())
+    return;
+  if (taken)
+    at(op.completion).added = saturating_add(at(op.completion).added, 1);
+  else
+    sample(op.completion);
 }
 
 Status CheckedNic::post(std::span<const DeferredOp> ops) {
@@ -317,11 +296,10 @@ Status CheckedNic::post(std::span<const DeferredOp> ops) {
   for (const DeferredOp& op : ops) {
     LANYARD_RETURN_IF_ERROR(check_kind(op.op));
     LANYARD_RETURN_IF_ERROR(judge(op));
-    LANYARD_RETURN_IF_ERROR(check_deferrable(op.op));
   }
   Status status = post_batch(ops.size(), [&] { return inner().post(ops); });
   for (const DeferredOp& op : ops)
-    account_for(op.op, op.trigger, status.ok());
+    account(op.op, op.trigger, status.ok());
   return status;
 }
 
@@ -337,10 +315,6 @@ void CheckedNic::name(const Op& op, int delta) {
   const auto count = static_cast<uint32_t>(delta);
   if (op.completion.valid())
     at(op.completion).prepared += count;
-  if (!op.moves_data()) {
-    at(op.counter).prepared += count;
-    return;
-  }
   regions_.at(op.local.region.value).prepared += count;
 }
 
@@ -348,7 +322,6 @@ Result<PreparedId> CheckedNic::prepare(const Op& op) {
   Lock lock(lock_);
   LANYARD_RETURN_IF_ERROR(check_kind(op));
   LANYARD_RETURN_IF_ERROR(judge(op));
-  LANYARD_RETURN_IF_ERROR(check_deferrable(op));
   Result<PreparedId> prepared = inner().prepare(op);
   if (!prepared.ok())
     return prepared;
@@ -365,7 +338,7 @@ Status CheckedNic::post_prepared(std::span<const Posting> postings) {
     LANYARD_RETURN_IF_ERROR(judge(posting, find(posting.prepared)));
   Status status = post_batch(postings.size(), [&] { return inner().post_prepared(postings); });
   for (const Posting& posting : postings)
-    account_for(*find(posting.prepared), posting.trigger, status.ok());
+    account(*find(posting.prepared), posting.trigger, status.ok());
   return status;
 }
 
@@ -386,11 +359,7 @@ Status CheckedNic::issue(const Op& op) {
   LANYARD_RETURN_IF_ERROR(check_kind(op));
   LANYARD_RETURN_IF_ERROR(judge(op));
   Status status = inner().issue(op);
-  if (status.ok()) {
-    account(op);
-  } else {
-    sample_named(op);
-  }
+  account(op, {}, status.ok());
   return status;
 }
 

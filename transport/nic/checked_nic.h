@@ -6,8 +6,8 @@
 // reach the driver.
 //
 // It checks the driver by LANYARD_CHECK:
-//  - Counters stay within 48 and 7 bits and fall only after a reset or a kCounterSet. While neither
-//    a doorbell nor a region adds to a counter, it counts no more than was added.
+//  - Counters stay within 48 and 7 bits and fall only after a reset. While neither a doorbell nor a
+//    region adds to a counter, it counts no more than was added.
 //  - No more entries are free than exist. A refused post() takes none, and kAgain means that too
 //    few were free.
 //  - A call that failed has not changed the counters it names, as far as the two rules
@@ -80,7 +80,7 @@ class CheckedNic final : public ForwardingNic {
  private:
   struct Counter {
     CounterValue seen;       // at the latest read
-    uint64_t falls_due = 0;  // resets and sets: each may cause one fall, now or later
+    uint64_t falls_due = 0;  // resets: each may cause one fall
     uint64_t added = 0;      // upper limit of reached(), if bounded
     bool bounded = true;     // until a doorbell or a region adds to it
     uint32_t regions = 0;
@@ -93,7 +93,6 @@ class CheckedNic final : public ForwardingNic {
     RemoteKey key;
     uint32_t prepared = 0;
   };
-  using PreparedOps = std::unordered_map<uint64_t, Op>;  // by index and generation
 
   // These require lock_.
   bool is_open(CounterId counter) const { return counters_.contains(counter.value); }
@@ -105,15 +104,12 @@ class CheckedNic final : public ForwardingNic {
   Status judge(const Descriptor&... descriptor) const;
   // Whether the NIC has such an operation.
   Status check_kind(const Op& op) const;
-  Status check_deferrable(const Op& op) const;
   const Op* find(PreparedId id) const;
   void name(const Op& op, int delta);
   template <typename Post>
   Status post_batch(size_t entries, Post post);
   CounterValue sample(CounterId counter);
-  void sample_named(const Op& op);
-  void account(const Op& op);
-  void account_for(const Op& op, CounterId trigger, bool taken);
+  void account(const Op& op, CounterId trigger, bool taken);
   uint32_t sample_free_entries() const;
 
   const CheckedOptions options_;
@@ -121,8 +117,8 @@ class CheckedNic final : public ForwardingNic {
   std::unordered_map<uint32_t, Counter> counters_;
   std::unordered_map<uint32_t, Region> regions_;
   std::unordered_set<uint64_t> keys_ever_;
-  PreparedOps prepared_;
-  std::vector<bool> peers_;  // by rank: true if the address is known
+  std::unordered_map<uint64_t, Op> prepared_;  // by index and generation
+  std::vector<bool> peers_;                    // by rank: true if the address is known
   mutable uint64_t failures_seen_ = 0;
   std::atomic<uint64_t> attending_{0};
 };

@@ -44,13 +44,6 @@ class DescriptorCheck {
   Status of(const Op& op) const {
     if (op.completion.valid() && !open_.has_counter(op.completion))
       return no_counter();
-    if (!op.moves_data()) {
-      if (op.completion.valid())
-        return invalid("counter operations have no completion counter");
-      if (!open_.has_counter(op.counter))
-        return no_counter();
-      return op.value > kMaxSuccess ? invalid("a counter holds 48 bits of success") : Status();
-    }
     if (!open_.has_peer(op.remote.peer))
       return {Code::kNotFound, "there is no peer " + std::to_string(op.remote.peer)};
     if (op.kind == OpKind::kWrite) {

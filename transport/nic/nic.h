@@ -10,7 +10,7 @@
 //      threshold. If that is already true when the entry is posted, it fires at once. So a failed
 //      operation also fires its chain.
 //  N2  Among the waiting entries of one counter, lower thresholds fire first, equal ones in the
-//      order of posting.
+//      order of posting. (Tested where it can be seen: tests/nicsim/nic_model_test.cc.)
 //  N3  Payloads and atomic operands are read when the operation runs, not when it is posted.
 //  N4  A message or atomic that lands in a region bound to a counter adds exactly 1 to its
 //      success, whatever its length, even zero. If caps().target_count_means_visible, the data is
@@ -78,7 +78,6 @@ struct Caps {
   bool doorbell_atomic_add = false;
   bool doorbell_totals = false;  // kAtomicAdd: the ringer may store the sum instead
   bool doorbell_host_call = false;
-  bool deferred_counter_ops = false;
   bool flush = false;   // Nic::flush works
   bool cancel = false;  // Nic::cancel works
   // When a remote-write counter has counted a message, every reader of the memory sees its data.
@@ -168,10 +167,8 @@ struct Listener {
 };
 
 enum class OpKind : uint8_t {
-  kWrite,       // bytes from local memory to remote memory (fi_writemsg)
-  kAtomic,      // one 64-bit atomic on remote memory (fi_atomicmsg, FI_UINT64)
-  kCounterAdd,  // adds value to a counter of this NIC
-  kCounterSet,  // sets a counter of this NIC to value, failures to 0
+  kWrite,   // bytes from local memory to remote memory (fi_writemsg)
+  kAtomic,  // one 64-bit atomic on remote memory (fi_atomicmsg, FI_UINT64)
 };
 
 enum class AtomicKind : uint8_t {
@@ -201,17 +198,12 @@ struct Op {
   OpKind kind = OpKind::kWrite;
   AtomicKind atomic = AtomicKind::kSum;
   CompletionLevel level = CompletionLevel::kTransmit;
-  CounterId completion;  // gets +1 on completion (N5); invalid: none; must be invalid for counter ops
+  CounterId completion;  // gets +1 on completion (N5); invalid: none
   LocalSpan local;       // kWrite: source; kAtomic: the operand's 8 bytes, 8-aligned
-  RemoteSpan remote;     // kWrite, kAtomic; atomics need 8-aligned targets
+  RemoteSpan remote;     // atomics need 8-aligned targets
   uint64_t bytes = 0;    // kWrite: length, 0 to caps().max_message_bytes
-  CounterId counter;     // counter ops: which
-  uint64_t value = 0;    // counter ops: what
   uint64_t context = 0;  // the caller's own word, returned in FailureRecord
   uint64_t start = 0;    // the caller's number of this start of the context, for confirms()
-
-  // True if it goes to `remote`; false for a counter op.
-  bool moves_data() const { return kind == OpKind::kWrite || kind == OpKind::kAtomic; }
 };
 
 struct DeferredOp {
