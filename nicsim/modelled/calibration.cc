@@ -308,14 +308,15 @@ constexpr Unknown kUnknowns[] = {
     {"cpu.launch_fine"},
 };
 
+void set(Machine& machine, const Unknown& unknown, double value, const std::string& origin) {
+  machine.set(unknown.figure, value, origin);
+  if (unknown.same != nullptr)
+    machine.set(unknown.same, value, "assumed: as " + std::string(unknown.figure));
+}
+
 void set(Machine& machine, const std::vector<double>& values, const std::string& origin) {
-  size_t next = 0;
-  for (const Unknown& unknown : kUnknowns) {
-    machine.set(unknown.figure, values[next], origin);
-    if (unknown.same != nullptr)
-      machine.set(unknown.same, values[next], "assumed: as " + std::string(unknown.figure));
-    ++next;
-  }
+  for (size_t i = 0; i < std::size(kUnknowns); ++i)
+    set(machine, kUnknowns[i], values[i], origin);
 }
 
 std::vector<double> values_of(const Machine& machine) {
@@ -383,18 +384,13 @@ Result<Calibration> calibrate(const std::vector<Measurement>& rows, const Machin
   LANYARD_RETURN_IF_ERROR(compare(rows, machine).status());
   const LeastSquares::Fit fit = problem(rows, machine).fit(values_of(machine));
   Calibration calibration{machine, {}, {}};
-  size_t next = 0;
-  for (const Unknown& unknown : kUnknowns) {
-    const Calibration::Fitted fitted{unknown.figure, fit.values[next], fit.margins[next]};
-    calibration.figures.push_back(fitted);
-    ++next;
-    if (!std::isfinite(fitted.margin))
+  for (size_t i = 0; i < std::size(kUnknowns); ++i) {
+    calibration.figures.push_back({kUnknowns[i].figure, fit.values[i], fit.margins[i]});
+    if (!std::isfinite(fit.margins[i]))
       continue;
     char interval[64];
-    std::snprintf(interval, sizeof interval, ", +- %.2g", fitted.margin);
-    calibration.machine.set(unknown.figure, fitted.value, origin + interval);
-    if (unknown.same != nullptr)
-      calibration.machine.set(unknown.same, fitted.value, "assumed: as " + fitted.figure);
+    std::snprintf(interval, sizeof interval, ", +- %.2g", fit.margins[i]);
+    set(calibration.machine, kUnknowns[i], fit.values[i], origin + interval);
   }
   for (size_t i = 0; i < rows.size(); ++i)
     calibration.rows.push_back({rows[i], rows[i].us * (1 + fit.residuals[i])});

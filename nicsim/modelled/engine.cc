@@ -54,7 +54,6 @@ class Engine {
     Event event;
     while (calendar_.pop(event)) {
       now_ = event.time;
-      ++timing_.events;
       handle(event);
     }
     if (finished_ < job_.ranks())
@@ -108,7 +107,7 @@ class Engine {
       }
       case Kind::kArrival: return arrive(event.rank, index);
       case Kind::kLanding: return land(event.rank, index);
-      case Kind::kCompletion: return complete(event.rank, index);
+      case Kind::kCompletion: return count(event.rank, job_.program(event.rank).entries[index].completion, 1);
     }
   }
 
@@ -214,11 +213,6 @@ class Engine {
       raise(link.rank, landing.word, now_ + costs_.own_word, words_of(link.rank)[landing.word].value + 1);
     if (landing.counter != kNone)
       count(link.rank, landing.counter, 1);
-  }
-
-  void complete(uint32_t rank, uint32_t index) {
-    const Entry& entry = job_.program(rank).entries[index];
-    count(rank, entry.completion, 1);
   }
 
   // ---- Stream

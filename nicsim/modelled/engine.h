@@ -26,7 +26,6 @@ namespace lanyard::modelled {
 
 struct Timing {
   std::vector<Picoseconds> ends;  // by step: when the last stream finished it
-  uint64_t events = 0;
 
   // The time of a step in the steady state: the mean of the second half.
   Picoseconds step_time() const {

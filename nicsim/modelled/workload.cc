@@ -303,6 +303,4 @@ Result<Job> make_typical_job(const Workload& workload, const Machine& machine) {
   return make(workload, machine, workload.kind != Kind::kPingPong);
 }
 
-uint32_t entries_of(const Job& job) { return static_cast<uint32_t>(job.program(0).entries.size()); }
-
 }  // namespace lanyard::modelled

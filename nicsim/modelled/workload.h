@@ -49,7 +49,6 @@ struct Grid {
   // The cells of that rank along each dimension.
   std::array<uint64_t, 3> extent(uint32_t rank) const;
   uint64_t cells_of(uint32_t rank) const;
-  uint32_t size() const { return ranks[0] * ranks[1] * ranks[2]; }
 };
 
 // The messages of a rank: requests of the builder, sends first.
@@ -74,9 +73,6 @@ Result<Job> make_job(const Workload& workload, const Machine& machine);
 // neighbour. A ping-pong keeps its two ranks. The times agree if the cells are divided evenly and
 // all kinds of links cost the same. It runs thousands of times faster.
 Result<Job> make_typical_job(const Workload& workload, const Machine& machine);
-
-// The number of entries of rank 0's step.
-uint32_t entries_of(const Job& job);
 
 // Divides ranks among the dimensions as evenly as possible, the largest number first.
 std::array<uint32_t, 3> split(uint32_t ranks, int dimensions);

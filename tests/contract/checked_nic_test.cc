@@ -377,20 +377,5 @@ TEST_F(CheckedNicDeathTest, LeavingWithoutAttending) {
   EXPECT_DEATH(nic.leave(), "leave\\(\\) without attend\\(\\)");
 }
 
-// If others use the same device, their share may explain the numbers.
-TEST(CheckedNicSharedTest, OthersMayTakeTheEntries) {
-  ScriptedNic driver;
-  CheckedNic nic(driver, {.sole_user = false});
-  const CounterId counter = nic.open_counter().value();
-  const Op write{.local = {nic.register_region(nullptr, 0).value()}};
-  ASSERT_TRUE(nic.set_peers(std::vector{nic.address()}, 0).ok());
-  const DeferredOp op = {.op = write, .trigger = counter, .threshold = 1};
-  driver.status = {Code::kAgain, "scripted"};
-  driver.taken_by_post = 1;
-  EXPECT_EQ(nic.post({&op, 1}).code(), Code::kAgain);
-  driver.opened.counters = 7;
-  EXPECT_EQ(nic.usage().counters, 7u);
-}
-
 }  // namespace
 }  // namespace lanyard::nic

@@ -172,7 +172,7 @@ TEST(ModelledEngine, StepsOfManyRanksAreThoseOfOne) {
   const auto halo = [&](uint32_t side) {
     JobBuilder job(c, far_apart());
     const Grid grid{.cells = {64u * side, 64u * side, 1}, .ranks = {side, side, 1}};
-    for (uint32_t rank = 0; rank < grid.size(); ++rank) {
+    for (uint32_t rank = 0; rank < side * side; ++rank) {
       StepBuilder builder(Strategy::kTargetCounter, false);
       const Halo halo = add_halo(builder, grid, rank, true);
       builder.kernel(10'007);

@@ -170,7 +170,7 @@ void print_row(const Options& o, const Workload& w, const modelled::Job& job, co
   // "host" if the host is never idle.
   const char* bound = host_step * 200 >= timing.step_time() * 199 ? "host" : "stream";
   const bool by_cells = w.kind != Kind::kPingPong && w.kind != Kind::kAllreduce;
-  const uint32_t entries = modelled::entries_of(job);
+  const size_t entries = job.program(0).entries.size();
   if (o.csv) {
     fmt::print("modelled,{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{}\n", o.machine,
                modelled::kind_name(w.kind), w.ranks, w.ranks_per_node, w.cells[0], w.cells[1], w.cells[2], w.bytes,

@@ -2,24 +2,16 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 
 namespace lanyard {
 
 const char* code_name(Code code) {
-  switch (code) {
-    case Code::kOk: return "Ok";
-    case Code::kAgain: return "Again";
-    case Code::kInvalidArgument: return "InvalidArgument";
-    case Code::kInvalidState: return "InvalidState";
-    case Code::kNotFound: return "NotFound";
-    case Code::kExhausted: return "Exhausted";
-    case Code::kUnsupported: return "Unsupported";
-    case Code::kTimedOut: return "TimedOut";
-    case Code::kTruncated: return "Truncated";
-    case Code::kUnmapped: return "Unmapped";
-    case Code::kFailed: return "Failed";
-  }
-  return "Unknown";
+  static constexpr const char* kNames[] = {"Ok",          "Again",    "InvalidArgument", "InvalidState", "NotFound", "Exhausted",
+                                           "Unsupported", "TimedOut", "Truncated",       "Unmapped",     "Failed"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Code::kFailed) + 1);
+  const auto index = static_cast<size_t>(code);
+  return index < std::size(kNames) ? kNames[index] : "Unknown";
 }
 
 const std::string& Status::message() const {

@@ -46,21 +46,23 @@ Introduction ControlPlane::introduction() const {
   return mine;
 }
 
-Status ControlPlane::learn(uint32_t peer, const Introduction& introduction) {
+bool ControlPlane::learn(uint32_t peer, const Introduction& introduction) {
   const size_t bytes = std::min<size_t>(introduction.address_bytes, sizeof introduction.address);
-  LANYARD_RETURN_IF_ERROR(
-      endpoint_.nic().add_peer(peer, {.bytes = {introduction.address, introduction.address + bytes}}));
+  const Status known =
+      endpoint_.nic().add_peer(peer, {.bytes = {introduction.address, introduction.address + bytes}});
+  if (!known.ok()) {
+    give_up(peer, "cannot be reached: " + known.message());
+    return false;
+  }
   channel_->introduce(peer, introduction.control);
   introductions_[peer] = introduction;
   send_cards_to(peer);
-  return {};
+  return true;
 }
 
 void ControlPlane::meet(uint32_t peer, const Introduction& introduction) {
-  if (knows(peer) || lost(peer) || channel_->closed())
+  if (knows(peer) || lost(peer) || channel_->closed() || !learn(peer, introduction))
     return;
-  if (const Status status = learn(peer, introduction); !status.ok())
-    return give_up(peer, "cannot be reached: " + status.message());
   const core::Introduction mine = this->introduction();
   channel_->send(peer, with_topic(Topic::kIntroduction, std::as_bytes(std::span(&mine, 1))));
 }
@@ -236,8 +238,7 @@ void ControlPlane::dispatch(const ControlChannel::Message& message) {
       if (body.size() != sizeof introduction || knows(message.from) || lost(message.from))
         return;
       std::memcpy(&introduction, body.data(), sizeof introduction);
-      if (const Status status = learn(message.from, introduction); !status.ok())
-        give_up(message.from, "cannot be reached: " + status.message());
+      (void)learn(message.from, introduction);
       return;
     }
     case Topic::kLeave: left_[message.from] = true; return;

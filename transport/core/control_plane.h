@@ -117,7 +117,8 @@ class ControlPlane final : private Courier {
   bool take_card(uint32_t from, std::span<const std::byte>& body);
   void dispatch(const ControlChannel::Message& message);
   void look_for_lost_peers();
-  Status learn(uint32_t peer, const Introduction& introduction);
+  // False where the address is refused: the peer is lost then.
+  bool learn(uint32_t peer, const Introduction& introduction);
 
   Endpoint& endpoint_;
   const std::unique_ptr<ControlChannel> channel_;

@@ -8,15 +8,6 @@
 
 namespace lanyard::core {
 
-namespace {
-
-bool is_matched(const Exchange& exchange) {
-  return std::all_of(exchange.members.begin(), exchange.members.end(),
-                     [](const Request* each) { return each->matched(); });
-}
-
-}  // namespace
-
 Endpoint::Endpoint(nic::Nic& nic, uint32_t self, Options options)
     : nic_(nic),
       self_(self),
@@ -93,22 +84,23 @@ Request* Endpoint::find_matched(uint32_t nic, uint64_t their_number) {
 }
 
 Status Endpoint::check_free(const Request& request) {
+  const auto misuse = [&](const char* before, const char* what) {
+    return Status(Code::kInvalidState, before + ("the request (" + request.describe() + ")") + what);
+  };
   if (request.state == Request::State::kMatching)
-    return {Code::kInvalidState, "the request (" + request.describe() + ") is being matched"};
+    return misuse("", " is being matched");
   if (request.needs_wait())
-    return {Code::kInvalidState,
-            "the wait for the last start of the request (" + request.describe() + ") was not enqueued"};
+    return misuse("the wait for the last start of ", " was not enqueued");
   if (request.standing != nullptr && request.standing->in_kernels)
-    return {Code::kInvalidState, "the request (" + request.describe() + ") stands in a set that kernels start"};
+    return misuse("", " stands in a set that kernels start");
   if (request.standing != nullptr)
     return standing_.can_end(request);
   // A released request is over, whatever its counters say.
   if (!request.transferred() && !request.released)
-    return {Code::kInvalidState, "the last start of the request (" + request.describe() + ") has not completed"};
+    return misuse("the last start of ", " has not completed");
   // The stream may still touch the user's memory.
   if (!request.has_moved())
-    return {Code::kInvalidState, "the stream has not come to the last start of the request (" + request.describe() +
-                                     "), which it packs or unpacks for"};
+    return misuse("the stream has not come to the last start of ", ", which it packs or unpacks for");
   return {};
 }
 
@@ -296,11 +288,11 @@ void Endpoint::become_matched(Request& request) {
   request.lost_before = failures_.lost();
   request.state = Request::State::kMatched;
   Exchange* exchange = request.exchange;
-  if (exchange == nullptr || exchange->ended || !is_matched(*exchange))
+  if (exchange == nullptr || exchange->ended || exchange->unmatched() != nullptr)
     return;
   if (exchange->other == nullptr)
     bind_exchange(*exchange, plan_context(UINT64_MAX, 0));
-  else if (is_matched(*exchange->other))
+  else if (exchange->other->unmatched() == nullptr)
     bind_sets(*exchange, *exchange->other, plan_context(UINT64_MAX, 0));
 }
 

@@ -18,9 +18,7 @@ namespace {
 
 // A member that transfers something; null: none is left.
 const Request* first_mover(const Exchange& exchange) {
-  const auto found = std::find_if(exchange.members.begin(), exchange.members.end(),
-                                  [](const Request* each) { return each->matched_peer != kNobody; });
-  return found == exchange.members.end() ? nullptr : *found;
+  return exchange.first([](const Request& member) { return member.matched_peer != kNobody; });
 }
 
 }  // namespace
@@ -55,12 +53,9 @@ bool Endpoint::has_sent(const Request& send, uint64_t iterations) {
 }
 
 Request* Endpoint::take_question() {
-  while (!questions_.empty()) {
-    const uint64_t number = questions_.back();
-    questions_.pop_back();
-    if (Request* request = find(number); request != nullptr && request->failures == 0)
+  while (const std::optional<uint64_t> number = take_last(questions_))
+    if (Request* request = find(*number); request != nullptr && request->failures == 0)
       return request;
-  }
   return nullptr;
 }
 
@@ -282,22 +277,6 @@ uint64_t FailureBook::take_unrecorded() {
   if (unrecorded <= told_)
     return 0;
   return unrecorded - std::exchange(told_, unrecorded);
-}
-
-Request* FailureBook::take_unannounced() {
-  if (unannounced_.empty())
-    return nullptr;
-  const uint64_t number = unannounced_.back();
-  unannounced_.pop_back();
-  return find_(number);  // who was forgotten is not among them
-}
-
-std::optional<uint32_t> FailureBook::take_unreachable() {
-  if (unreachable_.empty())
-    return std::nullopt;
-  const uint32_t peer = unreachable_.back();
-  unreachable_.pop_back();
-  return peer;
 }
 
 }  // namespace lanyard::core

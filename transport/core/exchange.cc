@@ -36,31 +36,23 @@ Status misuse(const Exchange& exchange, const std::string& what) {
   return {Code::kInvalidState, "the " + exchange.describe() + " " + what};
 }
 
-// A member that is not matched; null: all are.
-const Request* find_unmatched(const Exchange& exchange) {
-  const auto found = std::find_if(exchange.members.begin(), exchange.members.end(),
-                                  [](const Request* each) { return !each->matched(); });
-  return found == exchange.members.end() ? nullptr : *found;
-}
-
 // Why a call that has a member of it cannot be made.
 Status check_whole(const Exchange& exchange, std::span<Request* const> requests) {
   if (exchange.ended)
     return misuse(exchange, "has lost a member, which was freed: free the others and match new ones");
   if (!exchange.bound) {
-    const Request* member = find_unmatched(exchange);
+    const Request* member = exchange.unmatched();
     const bool own = member != nullptr;
     if (!own)
-      member = find_unmatched(*exchange.other);
+      member = exchange.other->unmatched();
     return misuse(exchange, std::string("has a member ") + (own ? "" : "of its other set ") + "that is not matched (" +
                                 member->describe() + ")");
   }
-  const auto missing = std::find_if(exchange.members.begin(), exchange.members.end(), [&](const Request* each) {
-    return std::find(requests.begin(), requests.end(), each) == requests.end();
-  });
+  const Request* missing = exchange.first(
+      [&](const Request& each) { return std::ranges::find(requests, &each) == requests.end(); });
   return misuse(exchange, "is started and waited for by one call: " + std::to_string(exchange.in_call) + " of its " +
                               std::to_string(exchange.members.size()) + " requests stand in this one, not (" +
-                              (*missing)->describe() + ")");
+                              missing->describe() + ")");
 }
 
 }  // namespace
@@ -152,11 +144,10 @@ namespace {
 
 // Whether a message of the other set goes the other way, between the same two exchanges.
 bool has_answer(const Request& member) {
-  const std::vector<Request*>& others = member.exchange->other->members;
-  return std::any_of(others.begin(), others.end(), [&](const Request* each) {
-    return each->transfer.direction != member.transfer.direction && each->matched_nic == member.matched_nic &&
-           each->matched_set == other_set(member.matched_set);
-  });
+  return member.exchange->other->first([&](const Request& each) {
+    return each.transfer.direction != member.transfer.direction && each.matched_nic == member.matched_nic &&
+           each.matched_set == other_set(member.matched_set);
+  }) != nullptr;
 }
 
 Clearance clearance_of(const Request& member) {
@@ -184,17 +175,15 @@ Status check_turn(const Exchange& set, uint64_t queue) {
   const auto misuse = [&](const std::string& what) {
     return Status(Code::kInvalidState, "the " + set.describe() + " cannot be started: " + what);
   };
-  for (const Request* member : other.members)
-    if (member->failures > 0)
-      return {Code::kFailed, "an operation of the other set of the " + set.describe() +
+  if (const Request* member = other.first([](const Request& each) { return each.failures > 0; }))
+    return {Code::kFailed, "an operation of the other set of the " + set.describe() +
                                  " failed before: free all of both and match new ones (" + member->describe() + ")"};
   if ((set_of(set.number) == 0) != (set.lead->starts == last.starts))
     return misuse("it is the other set's turn");
   if (last.needs_wait())
     return misuse("the wait for the other set's last start was not enqueued");
   const bool elsewhere = last.queue_number != queue && last.starts > 0;
-  if (elsewhere && !std::all_of(other.members.begin(), other.members.end(),
-                                [](const Request* member) { return member->complete(); }))
+  if (elsewhere && other.first([](const Request& member) { return !member.complete(); }) != nullptr)
     return misuse("the other set's last start is on another queue and has not completed");
   return {};
 }

@@ -43,6 +43,16 @@ struct Exchange {
 
   size_t in_call = 0;  // scratch: members in the call being checked
 
+  // The first member that `is` says yes to; null: none.
+  template <typename Is>
+  Request* first(Is is) const {
+    const auto found = std::ranges::find_if(members, [&](const Request* each) { return is(*each); });
+    return found == members.end() ? nullptr : *found;
+  }
+  // A member that is not matched; null: all are.
+  const Request* unmatched() const {
+    return first([](const Request& member) { return !member.matched(); });
+  }
   // What T counts in one iteration besides a ring.
   uint64_t others() const { return sends + (other != nullptr ? 1 : 0); }
   // What one ring adds to T.

@@ -17,6 +17,16 @@ namespace lanyard::core {
 
 class Queue;
 
+// Removes and returns the last item, if there is one.
+template <typename Item>
+std::optional<Item> take_last(std::vector<Item>& items) {
+  if (items.empty())
+    return std::nullopt;
+  const Item last = items.back();
+  items.pop_back();
+  return last;
+}
+
 class FailureBook {
  public:
   // The request of that number; null where it has been freed.
@@ -46,7 +56,10 @@ class FailureBook {
   // request was freed before its program heard of them.
   uint64_t take_unrecorded();
   // A request that has failed since the last call, whose peer has to be told; null if there is none.
-  Request* take_unannounced();
+  Request* take_unannounced() {
+    const std::optional<uint64_t> number = take_last(unannounced_);
+    return number ? find_(*number) : nullptr;  // who was forgotten is not among them
+  }
   bool has_unannounced() const { return !unannounced_.empty(); }
   // Whether the program has yet to hear of the request's failure.
   bool is_untold(uint64_t number) const { return std::find(untold_.begin(), untold_.end(), number) != untold_.end(); }
@@ -61,7 +74,7 @@ class FailureBook {
   }
   void stop_watching(uint64_t number) { watched_.erase(number); }
   // A peer that an operation of the control channel has failed for.
-  std::optional<uint32_t> take_unreachable();
+  std::optional<uint32_t> take_unreachable() { return take_last(unreachable_); }
 
  private:
   struct Watched {

@@ -23,10 +23,7 @@ std::string peers_of(const Exchange& exchange, Direction direction) {
   return text;
 }
 const Request* first_of(const Exchange& exchange, Direction direction) {
-  for (const Request* member : exchange.members)
-    if (moves(*member, direction))
-      return member;
-  return nullptr;
+  return exchange.first([direction](const Request& member) { return moves(member, direction); });
 }
 std::string not_reached(uint64_t iteration) {
   return " <- this stream has not reached start " + std::to_string(iteration);

@@ -154,11 +154,7 @@ Status StandingOrders::end(Request& request) {
 }
 
 void StandingOrders::finish(Request& request, uint64_t starts) {
-  {
-    const std::lock_guard lock(mutex_);
-    std::erase(requests_, &request);
-    set_lead();
-  }
+  abandon(request);
   const nic::CounterId own = request.standing->trigger;
   if (overflow_ != nullptr)
     overflow_->cancel(request.number);
@@ -244,23 +240,22 @@ void StandingOrders::stop() {
 
 Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels) {
   return check_each(requests, [&](const Request& request) -> Status {
+    const auto unsupported = [&](const std::string& what) {
+      return Status(Code::kUnsupported, "the request (" + request.describe() + ") " + what);
+    };
     LANYARD_RETURN_IF_ERROR(check_startable(request));
     if (request.exchange != nullptr)
-      return {Code::kUnsupported, "the request (" + request.describe() + ") is a member of the " +
-                                      request.exchange->describe() +
-                                      ", which no graph or kernel starts: match it without the hint"};
+      return unsupported("is a member of the " + request.exchange->describe() +
+                         ", which no graph or kernel starts: match it without the hint");
     if (request.transfer.in_turn)
-      return {Code::kUnsupported, "the request (" + request.describe() +
-                                      ") alternates between two messages, which no graph or kernel does: match it with "
-                                      "the hint lanyard_exchange, none"};
+      return unsupported("alternates between two messages, which no graph or kernel does: match it with the hint "
+                         "lanyard_exchange, none");
     if (request.lane != nullptr && in_kernels)
-      return {Code::kUnsupported, "the request (" + request.describe() +
-                                      ") goes from GPU to GPU without a card, which kernels do not start yet: give it "
-                                      "the hint lanyard_route, card, before its match"};
+      return unsupported("goes from GPU to GPU without a card, which kernels do not start yet: give it the hint "
+                         "lanyard_route, card, before its match");
     if (request.packing != nullptr && in_kernels)
-      return {Code::kUnsupported, "the request (" + request.describe() +
-                                      ") has a datatype with gaps, or combines, which nobody does for a kernel: do it "
-                                      "by a kernel of your own, in a contiguous buffer"};
+      return unsupported("has a datatype with gaps, or combines, which nobody does for a kernel: do it by a kernel of "
+                         "your own, in a contiguous buffer");
     if (request.packing != nullptr)
       LANYARD_RETURN_IF_ERROR(stream_.can_pack(*request.packing));
     if (request.standing == nullptr) {

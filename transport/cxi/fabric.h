@@ -73,7 +73,6 @@ class Fabric {
   Status set_peers(std::span<const nic::Address> peers);
   // As nic::Nic::add_peer(). The peer's address must not be known.
   Status add_peer(uint32_t peer, const nic::Address& address);
-  size_t peer_count() const { return peers_.size(); }
   fi_addr_t peer(uint32_t rank) const { return peers_[rank]; }
 
  private:

@@ -216,10 +216,7 @@ void OfiNic::run_owner() {
       warm_until = now + kWarmFor;
     }
     const bool warm = now < warm_until && attending_.load() == 0;
-    if (warm)
-      std::this_thread::sleep_for(kWarmNap);
-    else
-      std::this_thread::sleep_for(kColdNap);
+    std::this_thread::sleep_for(warm ? kWarmNap : microseconds(kColdNap));
   }
 }
 

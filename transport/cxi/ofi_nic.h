@@ -157,7 +157,7 @@ class OfiNic final : public nic::Nic {
   Status take_in(std::span<const Each> batch);
   template <typename Each>
   void leave(std::span<const Each> batch);
-  bool try_take_entries(size_t wanted);
+  static bool try_take(std::atomic<uint32_t>& all, size_t wanted);
   Status look_for_entries(size_t wanted);
 
   size_t drive() LANYARD_REQUIRES(right_);
@@ -175,7 +175,6 @@ class OfiNic final : public nic::Nic {
   void accept(std::span<const Each> batch) LANYARD_REQUIRES(right_);
   Code offer(Work& work) LANYARD_REQUIRES(right_);
   bool give(Work& work) LANYARD_REQUIRES(right_);
-  bool run_or_keep(Work& work, Code code) LANYARD_REQUIRES(right_);
   Code run_at_once(Work& work) LANYARD_REQUIRES(right_);
   Work& take(const nic::Op& op, nic::CounterId trigger, uint64_t threshold) LANYARD_REQUIRES(right_);
   Work& take(const nic::DeferredOp& deferred) LANYARD_REQUIRES(right_);

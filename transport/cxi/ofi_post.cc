@@ -163,16 +163,8 @@ Code OfiNic::run_at_once(Work& work) {
 
 // Returns true if the provider has the operation now. Otherwise it is still held, or refused.
 bool OfiNic::give(Work& work) {
-  const Code code = offer(work);
-  if (code != Code::kOk) [[unlikely]]
-    return run_or_keep(work, code);
-  work.state = Work::State::kWaiting;
-  return true;
-}
-
-// Handles an operation that the provider has not taken.
-bool OfiNic::run_or_keep(Work& work, Code code) {
-  if (code == Code::kAgain && work.deferred())
+  Code code = offer(work);
+  if (code == Code::kAgain && work.deferred()) [[unlikely]]
     code = run_at_once(work);
   if (code == Code::kOk) {
     work.state = Work::State::kWaiting;
@@ -214,12 +206,13 @@ Status OfiNic::post(std::span<const DeferredOp> ops) {
   return take_in(ops);
 }
 
-bool OfiNic::try_take_entries(size_t wanted) {
-  uint32_t free = free_entries_.load(std::memory_order_relaxed);
+// Takes so many of the free ones, all or none.
+bool OfiNic::try_take(std::atomic<uint32_t>& all, size_t wanted) {
+  uint32_t free = all.load(std::memory_order_relaxed);
   do {
     if (free < wanted) [[unlikely]]
       return false;
-  } while (!free_entries_.compare_exchange_weak(free, free - static_cast<uint32_t>(wanted), std::memory_order_relaxed));
+  } while (!all.compare_exchange_weak(free, free - static_cast<uint32_t>(wanted), std::memory_order_relaxed));
   return true;
 }
 
@@ -229,12 +222,12 @@ Status OfiNic::look_for_entries(size_t wanted) {
     return {Code::kExhausted,
             std::to_string(wanted) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
   progress();
-  return try_take_entries(wanted) ? Status() : Status(Code::kAgain, "too few deferred-work entries are free");
+  return try_take(free_entries_, wanted) ? Status() : Status(Code::kAgain, "too few deferred-work entries are free");
 }
 
 template <typename Each>
 Status OfiNic::take_in(std::span<const Each> batch) {
-  if (!try_take_entries(batch.size())) [[unlikely]]
+  if (!try_take(free_entries_, batch.size())) [[unlikely]]
     LANYARD_RETURN_IF_ERROR(look_for_entries(batch.size()));
   if (!right_.try_take()) [[unlikely]] {
     leave(batch);
@@ -295,11 +288,8 @@ Status OfiNic::release(nic::PreparedId prepared) {
 
 Status OfiNic::issue(const Op& op) {
   LANYARD_RETURN_IF_ERROR(nic::DescriptorCheck(Open{*this}).of(op));
-  uint32_t free = free_issues_.load(std::memory_order_relaxed);
-  do {
-    if (free == 0)
-      return {Code::kAgain, "too many issued operations are in flight"};
-  } while (!free_issues_.compare_exchange_weak(free, free - 1, std::memory_order_relaxed));
+  if (!try_take(free_issues_, 1))
+    return {Code::kAgain, "too many issued operations are in flight"};
   push([&op](Command& command) {
     command.kind = Command::Kind::kIssue;
     command.deferred.op = op;

@@ -69,8 +69,7 @@ Result<CounterId> CheckedNic::open_counter() {
     return opened;
   LANYARD_CHECK(opened.value().valid(), "driver: a counter without an id");
   LANYARD_CHECK(counters_.try_emplace(opened.value().value).second, "driver: two open counters with one id");
-  LANYARD_CHECK(!options_.sole_user || counters_.size() <= caps().max_counters,
-                "driver: more counters open than caps() says");
+  LANYARD_CHECK(counters_.size() <= caps().max_counters, "driver: more counters open than caps() says");
   const CounterValue value = sample(opened.value());
   LANYARD_CHECK(value == CounterValue{}, "driver: a new counter is not at zero");
   return opened;
@@ -192,8 +191,7 @@ Result<RegionId> CheckedNic::register_region(void* base, uint64_t bytes, Counter
   const auto [at_id, is_new] =
       regions_.try_emplace(id.value, Region{static_cast<std::byte*>(base), bytes, remote_write, {}, 0});
   LANYARD_CHECK(is_new, "driver: two registered regions with one id");
-  LANYARD_CHECK(!options_.sole_user || regions_.size() <= caps().max_regions,
-                "driver: more regions registered than caps() says");
+  LANYARD_CHECK(regions_.size() <= caps().max_regions, "driver: more regions registered than caps() says");
   const Result<RemoteKey> key = inner().key(id);
   LANYARD_CHECK(key.ok(), "driver: a region without a key");
   LANYARD_CHECK(keys_ever_.insert(key.value().value).second, "driver: a key that was given before");
@@ -270,7 +268,7 @@ Status CheckedNic::post_batch(size_t entries, Post post) {
   const uint32_t free_before = sample_free_entries();
   Status status = post();
   const uint32_t free_after = sample_free_entries();
-  if (status.ok() || !options_.sole_user)
+  if (status.ok())
     return status;
   LANYARD_CHECK(free_after >= free_before, "driver: a refused post() took entries");
   LANYARD_CHECK(status.code() != Code::kAgain || free_before < entries,
@@ -382,7 +380,7 @@ Status CheckedNic::cancel(CounterId trigger) {
     return {Code::kUnsupported, "caps() lists no cancel"};
   const uint32_t free_before = sample_free_entries();
   Status status = inner().cancel(trigger);
-  LANYARD_CHECK(!options_.sole_user || sample_free_entries() >= free_before, "driver: cancel() took entries");
+  LANYARD_CHECK(sample_free_entries() >= free_before, "driver: cancel() took entries");
   return status;
 }
 
@@ -415,7 +413,7 @@ std::optional<FailureRecord> CheckedNic::take_failure() {
 Usage CheckedNic::usage() const {
   Lock lock(lock_);
   const Usage usage = inner().usage();
-  LANYARD_CHECK(!options_.sole_user || (usage.counters == counters_.size() && usage.regions == regions_.size()),
+  LANYARD_CHECK(usage.counters == counters_.size() && usage.regions == regions_.size(),
                 "driver: usage() is not what is open");
   return usage;
 }

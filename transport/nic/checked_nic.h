@@ -35,17 +35,10 @@
 
 namespace lanyard::nic {
 
-struct CheckedOptions {
-  // False if others use the same entries, counters and regions: then their number is not checked.
-  bool sole_user = true;
-};
-
-// Threads: any. It knows only objects that were opened through it.
+// Threads: any. It knows only objects that were opened through it, and nobody else may use the NIC.
 class CheckedNic final : public ForwardingNic {
  public:
-  explicit CheckedNic(Nic& inner, CheckedOptions options = {}) : ForwardingNic(inner), options_(options) {}
-  explicit CheckedNic(std::unique_ptr<Nic> inner, CheckedOptions options = {})
-      : ForwardingNic(std::move(inner)), options_(options) {}
+  using ForwardingNic::ForwardingNic;
 
   Status set_peers(std::span<const Address> peers, uint32_t self) override;
   Status add_peer(uint32_t peer, const Address& address) override;
@@ -112,7 +105,6 @@ class CheckedNic final : public ForwardingNic {
   void account(const Op& op, CounterId trigger, bool taken);
   uint32_t sample_free_entries() const;
 
-  const CheckedOptions options_;
   mutable std::mutex lock_;
   std::unordered_map<uint32_t, Counter> counters_;
   std::unordered_map<uint32_t, Region> regions_;
