@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "nicsim/deterministic/card_mail.h"
-#include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/oracles/shadow_nic.h"
+#include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/step_fabric.h"
 #include "nicsim/deterministic/step_nic.h"
 #include "nicsim/deterministic/step_stream.h"

@@ -40,48 +40,40 @@ NicModel::NicModel(const ModelLimits& limits, uint32_t self)
 
 // ---- Counters
 
-Status NicModel::add(CounterId id, uint64_t value) {
+// Sets a part of the counter to `value`, or adds it.
+template <typename Part>
+Status NicModel::change(CounterId id, Part CounterValue::*part, uint64_t value, uint64_t most, bool adds) {
   if (!is_open(id))
     return nic::no_counter();
-  if (value > kMaxSuccess - counters_[id].value.success)
-    return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
-  advance(id, value, 0);
+  Part& now = counters_[id].value.*part;
+  if (value > most - (adds ? now : 0))
+    return {Code::kInvalidArgument,
+            most == kMaxSuccess ? "a counter holds 48 bits of success" : "a counter holds 7 bits of failure"};
+  now = static_cast<Part>((adds ? now : 0) + value);
+  release_ready(id);
   return {};
 }
 
+Status NicModel::add(CounterId id, uint64_t value) {
+  return change(id, &CounterValue::success, value, kMaxSuccess, true);
+}
+
 Status NicModel::add_error(CounterId id, uint32_t value) {
-  if (!is_open(id))
-    return nic::no_counter();
-  if (value > kMaxFailure - counters_[id].value.failure)
-    return {Code::kInvalidArgument, "a counter holds 7 bits of failure"};
-  advance(id, 0, value);
-  return {};
+  return change(id, &CounterValue::failure, value, kMaxFailure, true);
+}
+
+Status NicModel::set(CounterId id, uint64_t value) {
+  return change(id, &CounterValue::success, value, kMaxSuccess, false);
+}
+
+Status NicModel::set_error(CounterId id, uint32_t value) {
+  return change(id, &CounterValue::failure, value, kMaxFailure, false);
 }
 
 Status NicModel::reset(CounterId id) {
   if (!is_open(id))
     return nic::no_counter();
   counters_[id].value = {};
-  return {};
-}
-
-Status NicModel::set(CounterId id, uint64_t value) {
-  if (!is_open(id))
-    return nic::no_counter();
-  if (value > kMaxSuccess)
-    return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
-  counters_[id].value.success = value;
-  release_ready(id);
-  return {};
-}
-
-Status NicModel::set_error(CounterId id, uint32_t value) {
-  if (!is_open(id))
-    return nic::no_counter();
-  if (value > kMaxFailure)
-    return {Code::kInvalidArgument, "a counter holds 7 bits of failure"};
-  counters_[id].value.failure = value;
-  release_ready(id);
   return {};
 }
 
@@ -251,13 +243,9 @@ std::optional<Launch> NicModel::start(const Op& op) {
   flight.busy = true;
   ++in_flight_;
 
-  Launch launch;
-  launch.peer = op.remote.peer;
-  Packet& packet = launch.packet;
-  packet.source = self_;
-  packet.token = token;
-  packet.key = op.remote.key.value;
-  packet.offset = op.remote.offset;
+  Launch launch{.peer = op.remote.peer};
+  Packet& packet =
+      launch.packet = {.source = self_, .token = token, .key = op.remote.key.value, .offset = op.remote.offset};
   if (op.kind == OpKind::kWrite) {
     packet.kind = PacketKind::kWrite;
     packet.bytes = op.bytes;

@@ -20,8 +20,8 @@
 #include <span>
 #include <vector>
 
-#include "nicsim/model/tables.h"
 #include "nicsim/model/packet.h"
+#include "nicsim/model/tables.h"
 #include "transport/nic/driver.h"
 #include "transport/nic/nic.h"
 
@@ -54,7 +54,7 @@ class Witness {
 // > 0 bytes.
 struct Launch {
   uint32_t peer = 0;
-  Packet packet;
+  Packet packet = {};
   const std::byte* payload = nullptr;
 };
 
@@ -200,6 +200,8 @@ class NicModel {
   };
 
   const std::byte* local_address(nic::LocalSpan span) const;
+  template <typename Part>
+  Status change(nic::CounterId counter, Part nic::CounterValue::*part, uint64_t value, uint64_t most, bool adds);
   void use(const nic::Op& op, int delta);
   void advance(nic::CounterId counter, uint64_t success, uint32_t failure);
   void release_ready(nic::CounterId counter);

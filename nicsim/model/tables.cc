@@ -1,6 +1,5 @@
 #include "nicsim/model/tables.h"
 
-#include <algorithm>
 #include <string>
 
 #include "transport/base/check.h"
@@ -106,19 +105,10 @@ RegionTable::RegionTable(uint32_t most) : regions_(most) {
     regions_[i].next_free = i + 1;
 }
 
-// The first chosen key that is not less than `key`.
-std::vector<RegionTable::ChosenKey>::const_iterator RegionTable::chosen(uint64_t key) const {
-  return std::lower_bound(chosen_keys_.begin(), chosen_keys_.end(), key,
-                          [](const ChosenKey& entry, uint64_t wanted) { return entry.key < wanted; });
-}
-
 // The index of the region with this key, if there is one.
 uint32_t RegionTable::index_of(uint64_t key) const {
-  if (!chosen_keys_.empty()) {
-    const auto found = chosen(key);
-    if (found != chosen_keys_.end() && found->key == key)
-      return found->region;
-  }
+  if (const auto chosen = chosen_keys_.find(key); chosen != chosen_keys_.end())
+    return chosen->second;
   return static_cast<uint32_t>(key & ((1u << kIndexBits) - 1));
 }
 
@@ -129,12 +119,8 @@ Result<RegionId> RegionTable::add(void* base, uint64_t bytes, nic::CounterId rem
   if (free_ == kNone)
     return Status(Code::kExhausted, "all " + std::to_string(regions_.size()) + " regions are registered");
   const RegionId id{free_};
-  if (options.key.has_value()) {
-    const auto at = chosen(*options.key);
-    if (at != chosen_keys_.end() && at->key == *options.key)
-      return Status(Code::kInvalidState, "another region has this key already");
-    chosen_keys_.insert(at, {*options.key, id.value});
-  }
+  if (options.key && !chosen_keys_.try_emplace(*options.key, id.value).second)
+    return Status(Code::kInvalidState, "another region has this key already");
   Region& region = regions_[id.value];
   free_ = region.next_free;
   region = Region{};
@@ -159,8 +145,8 @@ Status RegionTable::remove(RegionId id, bool busy) {
   if (region.pins > 0 || busy)
     return {Code::kAgain, "messages are landing in the region"};
   region.open = false;
-  if (region.chosen_key.has_value())
-    chosen_keys_.erase(chosen(*region.chosen_key));
+  if (region.chosen_key)
+    chosen_keys_.erase(*region.chosen_key);
   region.next_free = free_;
   free_ = id.value;
   --open_;

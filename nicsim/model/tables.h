@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -162,16 +163,10 @@ class RegionTable {
   static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr uint32_t kIndexBits = 24;  // of a key: region index; the rest: generation
 
-  struct ChosenKey {
-    uint64_t key = 0;
-    uint32_t region = 0;
-  };
-
-  std::vector<ChosenKey>::const_iterator chosen(uint64_t key) const;
   uint32_t index_of(uint64_t key) const;
 
   std::vector<Region> regions_;
-  std::vector<ChosenKey> chosen_keys_;  // sorted by key
+  std::map<uint64_t, uint32_t> chosen_keys_;  // to indices
   uint64_t next_generation_ = 1;
   uint32_t free_ = 0;
   uint32_t open_ = 0;

@@ -24,9 +24,14 @@ namespace {
 // Reads a CSV table line by line; fields by column name.
 class Table {
  public:
-  Table(std::istream& text, std::string name) : text_(text), name_(std::move(name)) {}
+  // Reads the header.
+  Table(std::istream& text, std::string name) : text_(text), name_(std::move(name)) {
+    if (next())
+      for (size_t i = 0; i < fields_.size(); ++i)
+        columns_[fields_[i]] = i;
+  }
 
-  bool read_line(std::vector<std::string>& fields) {
+  bool next() {
     std::string line;
     while (std::getline(text_, line)) {
       ++number_;
@@ -34,22 +39,18 @@ class Table {
         line.pop_back();
       if (line.empty())
         continue;
-      fields.clear();
+      fields_.clear();
       std::istringstream parts(line);
       for (std::string field; std::getline(parts, field, ',');)
-        fields.push_back(field);
+        fields_.push_back(field);
       return true;
     }
     return false;
   }
-  void set_header(const std::vector<std::string>& names) {
-    for (size_t i = 0; i < names.size(); ++i)
-      columns_[names[i]] = i;
-  }
+  bool empty() const { return columns_.empty(); }
   bool has(std::initializer_list<const char*> names) const {
-    return std::all_of(names.begin(), names.end(), [&](const char* name) { return columns_.contains(name); });
+    return std::ranges::all_of(names, [&](const char* name) { return columns_.contains(name); });
   }
-  bool next() { return read_line(fields_); }
   bool is_whole() const { return fields_.size() == columns_.size(); }
   const std::string& text(const char* column) const { return fields_[columns_.at(column)]; }
   // Returns a positive number, or NaN.
@@ -120,7 +121,7 @@ auto key(const Workload& w) {
 }
 
 double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const size_t half = values.size() / 2;
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
@@ -129,10 +130,8 @@ double median(std::vector<double> values) {
 
 Result<Measurements> read_measurements(std::istream& text, const std::string& name) {
   Table table(text, name);
-  std::vector<std::string> header;
-  if (!table.read_line(header))
+  if (table.empty())
     return table.wrong("the file is empty");
-  table.set_header(header);
   const bool halo =
       table.has({"nodes", "ntasks", "backend", "solver_time", "size", "memory_type", "send_type", "cycles"});
   if (!halo && !table.has({"Backend", "Buffering", "Iters", "Items", "Time"}))

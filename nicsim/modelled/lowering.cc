@@ -17,8 +17,8 @@
 #include "transport/core/endpoint.h"
 #include "transport/core/queue.h"
 #include "transport/core/request.h"
-#include "transport/nic/nic.h"
 #include "transport/nic/driver.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard::modelled {
 

@@ -29,6 +29,7 @@ struct Known {
   const char* name;
   const char* unit;
   double least, most;
+  Picoseconds Costs::*cost = nullptr;  // where the figure is a cost by itself
 };
 
 constexpr double kLongestUs = 1e6;  // one second
@@ -43,11 +44,11 @@ constexpr Known kKnown[] = {
     {"cpu.post_shared", "us", 0, kLongestUs},
     {"cpu.launch", "us", 0, kLongestUs},
     {"cpu.launch_fine", "us", 0, kLongestUs},
-    {"cpu.enqueue", "us", 0, kLongestUs},
+    {"cpu.enqueue", "us", 0, kLongestUs, &Costs::enqueue},
     {"cpu.run_ahead", "steps", 1, 4096},
-    {"stream.ring", "us", 0, kLongestUs},
-    {"stream.wait", "us", 0, kLongestUs},
-    {"stream.next_wait", "us", 0, kLongestUs},
+    {"stream.ring", "us", 0, kLongestUs, &Costs::ring},
+    {"stream.wait", "us", 0, kLongestUs, &Costs::wait},
+    {"stream.next_wait", "us", 0, kLongestUs, &Costs::next_wait},
     {"kernel.copy", "us", 0, kLongestUs},
     {"kernel.copy_fine", "us", 0, kLongestUs},
     {"kernel.halo", "us", 0, kLongestUs},
@@ -56,15 +57,15 @@ constexpr Known kKnown[] = {
     {"kernel.edge_byte_fine", "ps/B", 0, kMostPs},
     {"kernel.cell", "ps/cell", 0, kMostPs},
     {"kernel.byte", "ps/B", 0, kMostPs},
-    {"nic.doorbell", "us", 0, kLongestUs},
-    {"nic.fire", "us", 0, kLongestUs},
-    {"nic.own_word", "us", 0, kLongestUs},
-    {"nic.transmit", "us", 0, kLongestUs},
-    {"nic.receive", "us", 0, kLongestUs},
-    {"nic.byte", "ps/B", 0, kMostPs},
+    {"nic.doorbell", "us", 0, kLongestUs, &Costs::doorbell},
+    {"nic.fire", "us", 0, kLongestUs, &Costs::fire},
+    {"nic.own_word", "us", 0, kLongestUs, &Costs::own_word},
+    {"nic.transmit", "us", 0, kLongestUs, &Costs::transmit},
+    {"nic.receive", "us", 0, kLongestUs, &Costs::receive},
+    {"nic.byte", "ps/B", 0, kMostPs, &Costs::transmit_byte},
     {"nic.chunk", "B", 0, 1e9},
-    {"nic.chunk_byte", "ps/B", 0, kMostPs},
-    {"nic.delivery", "us", 0, kLongestUs},
+    {"nic.chunk_byte", "ps/B", 0, kMostPs, &Costs::chunk_byte},
+    {"nic.delivery", "us", 0, kLongestUs, &Costs::delivery},
     {"link.self", "us", 0, kLongestUs},
     {"link.node", "us", 0, kLongestUs},
     {"link.group", "us", 0, kLongestUs},
@@ -72,7 +73,7 @@ constexpr Known kKnown[] = {
 };
 
 const Known* find(std::string_view name) {
-  const auto found = std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Known& k) { return k.name == name; });
+  const auto found = std::ranges::find_if(kKnown, [&](const Known& known) { return known.name == name; });
   return found == std::end(kKnown) ? nullptr : found;
 }
 
@@ -191,21 +192,12 @@ Femtoseconds Machine::each(const std::string& figure) const { return std::llroun
 
 Costs Machine::costs(Memory memory, uint32_t ranks_per_node) const {
   Costs costs;
+  for (const Known& known : kKnown)
+    if (known.cost != nullptr)
+      costs.*known.cost = std::string_view(known.unit) == "us" ? time(known.name) : each(known.name);
   costs.post = time("cpu.post") + time("cpu.post_shared") * (ranks_per_node - 1);
   costs.launch = time(memory == Memory::kFine ? "cpu.launch_fine" : "cpu.launch");
-  costs.enqueue = time("cpu.enqueue");
-  costs.ring = time("stream.ring");
-  costs.wait = time("stream.wait");
-  costs.next_wait = time("stream.next_wait");
-  costs.doorbell = time("nic.doorbell");
-  costs.fire = time("nic.fire");
-  costs.own_word = time("nic.own_word");
-  costs.transmit = time("nic.transmit");
-  costs.receive = time("nic.receive");
-  costs.transmit_byte = each("nic.byte");
   costs.chunk_bytes = static_cast<uint64_t>((*this)["nic.chunk"]);
-  costs.chunk_byte = each("nic.chunk_byte");
-  costs.delivery = time("nic.delivery");
   costs.link = {time("link.self"), time("link.node"), time("link.group"), time("link.global")};
   costs.deferred_depth = static_cast<uint32_t>((*this)["nic.entries"]);
   costs.run_ahead = static_cast<uint32_t>((*this)["cpu.run_ahead"]);

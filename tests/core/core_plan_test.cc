@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/contract/model_fabric.h"
 #include "tests/core/core_process.h"
 #include "tests/core/manual_stream.h"
-#include "tests/contract/model_fabric.h"
 #include "transport/core/queue.h"
 #include "transport/nic/nic.h"
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "tests/contract/model_fabric.h"
 #include "tests/core/core_mail.h"
 #include "tests/core/core_process.h"
 #include "tests/core/manual_stream.h"
-#include "tests/contract/model_fabric.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "tests/core/core_process.h"
 #include "tests/contract/local_fabric.h"
+#include "tests/core/core_process.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard {

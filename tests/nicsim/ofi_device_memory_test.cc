@@ -8,8 +8,8 @@
 
 #include "tests/nicsim/fi_harness.h"
 #include "transport/base/device_memory.h"
-#include "transport/cxi/ofi_nic.h"
 #include "transport/cxi/objects.h"
+#include "transport/cxi/ofi_nic.h"
 
 namespace lanyard {
 namespace {

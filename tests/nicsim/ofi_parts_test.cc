@@ -7,8 +7,8 @@
 #include <string>
 
 #include "transport/cxi/fabric.h"
-#include "transport/cxi/objects.h"
 #include "transport/cxi/library.h"
+#include "transport/cxi/objects.h"
 
 namespace lanyard::ofi {
 namespace {

@@ -7,8 +7,9 @@
 namespace lanyard {
 
 const char* code_name(Code code) {
-  static constexpr const char* kNames[] = {"Ok",          "Again",    "InvalidArgument", "InvalidState", "NotFound", "Exhausted",
-                                           "Unsupported", "TimedOut", "Truncated",       "Unmapped",     "Failed"};
+  static constexpr const char* kNames[] = {"Ok",        "Again",     "InvalidArgument", "InvalidState",
+                                           "NotFound",  "Exhausted", "Unsupported",     "TimedOut",
+                                           "Truncated", "Unmapped",  "Failed"};
   static_assert(std::size(kNames) == static_cast<size_t>(Code::kFailed) + 1);
   const auto index = static_cast<size_t>(code);
   return index < std::size(kNames) ? kNames[index] : "Unknown";

@@ -121,7 +121,9 @@ void ControlChannel::introduce(uint32_t peer, nic::RemoteKey key) {
 }
 
 size_t ControlChannel::progress() {
-  if (closed_ || (!has_arrivals() && !pending_))
+  const bool arrived =
+      !closed_ && noticed_.load(std::memory_order_relaxed) && noticed_.exchange(false, std::memory_order_acq_rel);
+  if (closed_ || (!arrived && !pending_))
     return 0;
   pending_ = false;
   size_t steps = 0;
@@ -225,12 +227,11 @@ Status ControlChannel::write_next(uint32_t peer, uint64_t room) {
     while (link.filled < most && !link.queue.empty())
       fill_next(link);
   }
-  nic::Op write;
-  write.kind = nic::OpKind::kWrite;
-  write.local = {link.region, first * sizeof(Slot)};
-  write.remote = {peer, *keys_[peer], slot_offset(self_, first)};
-  write.bytes = link.filled * sizeof(Slot);
-  write.context = kContext;
+  const nic::Op write{.kind = nic::OpKind::kWrite,
+                      .local = {link.region, first * sizeof(Slot)},
+                      .remote = {peer, *keys_[peer], slot_offset(self_, first)},
+                      .bytes = link.filled * sizeof(Slot),
+                      .context = kContext};
   if (!link.written)
     LANYARD_RETURN_IF_ERROR(nic_.issue(write));
   link.written = true;
@@ -242,13 +243,11 @@ Status ControlChannel::write_next(uint32_t peer, uint64_t room) {
 }
 
 Status ControlChannel::sum(uint32_t peer, uint64_t offset, uint64_t amount) {
-  nic::Op op;
-  op.kind = nic::OpKind::kAtomic;
-  op.atomic = nic::AtomicKind::kSum;
-  op.local = {region_, amount_offset(amount)};
-  op.remote = {peer, *keys_[peer], offset};
-  op.context = kContext;
-  Status status = nic_.issue(op);
+  Status status = nic_.issue({.kind = nic::OpKind::kAtomic,
+                              .atomic = nic::AtomicKind::kSum,
+                              .local = {region_, amount_offset(amount)},
+                              .remote = {peer, *keys_[peer], offset},
+                              .context = kContext});
   pending_ = pending_ || !status.ok();
   return status;
 }
@@ -274,10 +273,6 @@ std::string ControlChannel::why_lost(uint32_t peer) const {
 }
 
 // ---- In
-
-bool ControlChannel::has_arrivals() {
-  return noticed_.load(std::memory_order_relaxed) && noticed_.exchange(false, std::memory_order_acq_rel);
-}
 
 size_t ControlChannel::take_in(uint32_t peer) {
   Link& link = links_[peer];

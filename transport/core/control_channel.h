@@ -81,10 +81,9 @@ class ControlChannel {
   // yet.
   bool pending() const { return pending_; }
 
-  // An operation for this peer has failed (its record has kContext).
-  void fail(uint32_t peer) { fail(peer, ""); }
-  // The peer cannot be reached: "is on another host: ...".
-  void fail(uint32_t peer, std::string why);
+  // An operation for this peer has failed (its record has kContext); or it cannot be reached: "is on another host:
+  // ...".
+  void fail(uint32_t peer, std::string why = "");
   bool lost(uint32_t peer) const { return links_[peer].lost || nic_.is_lost(peer); }
   // "rank 3 has ended". Requires lost().
   std::string why_lost(uint32_t peer) const;
@@ -126,7 +125,6 @@ class ControlChannel {
 
   ControlChannel(nic::Nic& nic, uint32_t self, uint32_t ranks, uint32_t slots);
   Status enroll(uint64_t* memory);
-  bool has_arrivals();
   bool hand_on(uint32_t peer);
   Status ready(Link& link);
   void fill_next(Link& link);

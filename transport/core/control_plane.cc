@@ -48,8 +48,7 @@ Introduction ControlPlane::introduction() const {
 
 bool ControlPlane::learn(uint32_t peer, const Introduction& introduction) {
   const size_t bytes = std::min<size_t>(introduction.address_bytes, sizeof introduction.address);
-  const Status known =
-      endpoint_.nic().add_peer(peer, {.bytes = {introduction.address, introduction.address + bytes}});
+  const Status known = endpoint_.nic().add_peer(peer, {.bytes = {introduction.address, introduction.address + bytes}});
   if (!known.ok()) {
     give_up(peer, "cannot be reached: " + known.message());
     return false;

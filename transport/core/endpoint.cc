@@ -44,8 +44,7 @@ void Endpoint::remove_queue(Queue& queue) {
 }
 
 bool Endpoint::has_run_all(uint64_t queue) {
-  const auto found = std::find_if(queue_list_.begin(), queue_list_.end(),
-                                  [queue](const Queue* each) { return each->number() == queue; });
+  const auto found = std::ranges::find(queue_list_, queue, &Queue::number);
   if (found == queue_list_.end())
     return true;
   // Whoever asked a stream that is being captured would end the capture.
@@ -261,8 +260,7 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
   request.most_starts = most_starts(options_.strategy, keys.ready,
                                     pieces_of(request.matched_bytes, context.max_message_bytes), context.trigger_base);
   request.bell.value = request.trigger.valid() ? 1 : 0;
-  request.shares_trigger =
-      std::any_of(request.plan.begin(), request.plan.end(), [](const Post& post) { return !post.trigger.valid(); });
+  request.shares_trigger = std::ranges::any_of(request.plan, [](const Post& post) { return !post.trigger.valid(); });
   request.rings.assign(request.shares_trigger ? Request::kRings : 0, 0);
   become_matched(request);
 }

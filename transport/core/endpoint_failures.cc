@@ -9,7 +9,6 @@
 #include "transport/core/control_channel.h"
 #include "transport/core/endpoint.h"
 #include "transport/core/exchange.h"
-#include "transport/core/failure_book.h"
 #include "transport/core/queue.h"
 
 namespace lanyard::core {
@@ -47,8 +46,7 @@ bool Endpoint::has_sent(const Request& send, uint64_t iterations) {
   if (!send.written.valid())
     return send.iterations_done() >= iterations;
   // As its flag waits for, but that no failure counts.
-  const auto flag =
-      std::find_if(send.plan.begin(), send.plan.end(), [&](const Post& post) { return post.trigger == send.written; });
+  const auto flag = std::ranges::find(send.plan, send.written, &Post::trigger);
   return nic_.read(send.written).value().success >= flag->step * iterations + flag->base;
 }
 

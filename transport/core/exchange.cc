@@ -48,8 +48,8 @@ Status check_whole(const Exchange& exchange, std::span<Request* const> requests)
     return misuse(exchange, std::string("has a member ") + (own ? "" : "of its other set ") + "that is not matched (" +
                                 member->describe() + ")");
   }
-  const Request* missing = exchange.first(
-      [&](const Request& each) { return std::ranges::find(requests, &each) == requests.end(); });
+  const Request* missing =
+      exchange.first([&](const Request& each) { return std::ranges::find(requests, &each) == requests.end(); });
   return misuse(exchange, "is started and waited for by one call: " + std::to_string(exchange.in_call) + " of its " +
                               std::to_string(exchange.members.size()) + " requests stand in this one, not (" +
                               missing->describe() + ")");
@@ -172,19 +172,16 @@ void apply(Request& member) {
 Status check_turn(const Exchange& set, uint64_t queue) {
   const Exchange& other = *set.other;
   const Request& last = *other.lead;
-  const auto misuse = [&](const std::string& what) {
-    return Status(Code::kInvalidState, "the " + set.describe() + " cannot be started: " + what);
-  };
   if (const Request* member = other.first([](const Request& each) { return each.failures > 0; }))
     return {Code::kFailed, "an operation of the other set of the " + set.describe() +
-                                 " failed before: free all of both and match new ones (" + member->describe() + ")"};
+                               " failed before: free all of both and match new ones (" + member->describe() + ")"};
   if ((set_of(set.number) == 0) != (set.lead->starts == last.starts))
-    return misuse("it is the other set's turn");
+    return misuse(set, "cannot be started: it is the other set's turn");
   if (last.needs_wait())
-    return misuse("the wait for the other set's last start was not enqueued");
+    return misuse(set, "cannot be started: the wait for the other set's last start was not enqueued");
   const bool elsewhere = last.queue_number != queue && last.starts > 0;
   if (elsewhere && other.first([](const Request& member) { return !member.complete(); }) != nullptr)
-    return misuse("the other set's last start is on another queue and has not completed");
+    return misuse(set, "cannot be started: the other set's last start is on another queue and has not completed");
   return {};
 }
 

@@ -45,21 +45,21 @@ struct MatchCard {
   uint64_t communicator = 0;
   int32_t source = 0;  // the sender's rank in the communicator
   int32_t tag = 0;
-  uint64_t bytes = 0;      // kOffer: the message's length; kReject: the receive's
-  uint64_t send = 0;       // the sender's number for its request; an answer carries it back
-  uint64_t receive = 0;    // kAccept: the receiver's number for its request
-  uint64_t longest = 0;    // the longest message of the writer's NIC: both sides cut at the shorter of the two
-  nic::RemoteKey key;      // kOffer: clear-to-send word; kAccept: the receive's buffer
-  uint32_t ready = 0;      // kOffer: a ready send
-  uint32_t merged = 0;     // kOffer: of a member of an exchange, whose trigger others' clear-to-sends reach, too
-  uint32_t strategy = 0;   // kOffer, kDiffer: the writer's core::Strategy
-  nic::RemoteKey flag;     // kAccept: the receive's done word, where senders raise it
-  uint32_t lane = 0;       // kOffer, kAccept: the offer of a lane goes with the card, the writer's of that number
-  uint32_t peer_lane = 0;  // answers to offers, offers that answer, kParted: the number of the reader's
-  uint64_t set = 0;        // kOffer, kAccept: of the writer's exchange with two sets its Exchange::number; 0: of none
-  uint64_t writer = 0;     // kFreed and later kinds: the writer's number for its request
-  uint64_t reader = 0;     // likewise: the number of the other's
-  uint64_t starts = 0;     // kFreed, kFailed: how often the writer's was started; kAsk, kSound: so many starts
+  uint64_t bytes = 0;        // kOffer: the message's length; kReject: the receive's
+  uint64_t send = 0;         // the sender's number for its request; an answer carries it back
+  uint64_t receive = 0;      // kAccept: the receiver's number for its request
+  uint64_t longest = 0;      // the longest message of the writer's NIC: both sides cut at the shorter of the two
+  nic::RemoteKey key = {};   // kOffer: clear-to-send word; kAccept: the receive's buffer
+  uint32_t ready = 0;        // kOffer: a ready send
+  uint32_t merged = 0;       // kOffer: of a member of an exchange, whose trigger others' clear-to-sends reach, too
+  uint32_t strategy = 0;     // kOffer, kDiffer: the writer's core::Strategy
+  nic::RemoteKey flag = {};  // kAccept: the receive's done word, where senders raise it
+  uint32_t lane = 0;         // kOffer, kAccept: the offer of a lane goes with the card, the writer's of that number
+  uint32_t peer_lane = 0;    // answers to offers, offers that answer, kParted: the number of the reader's
+  uint64_t set = 0;          // kOffer, kAccept: of the writer's exchange with two sets its Exchange::number; 0: of none
+  uint64_t writer = 0;       // kFreed and later kinds: the writer's number for its request
+  uint64_t reader = 0;       // likewise: the number of the other's
+  uint64_t starts = 0;       // kFreed, kFailed: how often the writer's was started; kAsk, kSound: so many starts
 };
 static_assert(std::is_trivially_copyable_v<MatchCard>);
 

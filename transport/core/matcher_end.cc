@@ -6,13 +6,7 @@
 namespace lanyard::core {
 
 MatchCard Matcher::make_card(MatchCard::Kind kind, uint64_t writer, uint64_t reader, uint64_t starts) const {
-  MatchCard card;
-  card.kind = kind;
-  card.from_nic = endpoint_.self();
-  card.writer = writer;
-  card.reader = reader;
-  card.starts = starts;
-  return card;
+  return {.kind = kind, .from_nic = endpoint_.self(), .writer = writer, .reader = reader, .starts = starts};
 }
 
 // What the other side is told when this one is over; nothing where there is nobody to be told.

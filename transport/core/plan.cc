@@ -7,13 +7,11 @@ namespace lanyard::core {
 namespace {
 
 nic::Op increment(const PlanContext& context, uint32_t peer, nic::RemoteKey key, uint64_t offset) {
-  nic::Op op;
-  op.kind = nic::OpKind::kAtomic;
-  op.atomic = nic::AtomicKind::kSum;
-  op.local = {context.one.region, context.one.offset};
-  op.remote = {peer, key, offset};
-  op.context = context.context;
-  return op;
+  return {.kind = nic::OpKind::kAtomic,
+          .atomic = nic::AtomicKind::kSum,
+          .local = {context.one.region, context.one.offset},
+          .remote = {peer, key, offset},
+          .context = context.context};
 }
 
 // What waits for the request's trigger, or for that of its queue.

@@ -398,8 +398,7 @@ bool Queue::settled() {
 // Writes down that so many starts of a request have ended here, and not yet how.
 void Queue::owe(const Request& request, uint64_t starts) {
   const auto put = [&](std::vector<nic::ContextStarts>& owed) {
-    const auto known = std::find_if(owed.begin(), owed.end(),
-                                    [&](const nic::ContextStarts& each) { return each.context == request.number; });
+    const auto known = std::ranges::find(owed, request.number, &nic::ContextStarts::context);
     if (known != owed.end())
       known->starts = starts;
     else
@@ -412,9 +411,10 @@ void Queue::owe(const Request& request, uint64_t starts) {
 }
 
 bool Queue::owes(uint64_t number) const {
-  const auto is_it = [number](const nic::ContextStarts& each) { return each.context == number; };
-  return std::any_of(unconfirmed_.begin(), unconfirmed_.end(), is_it) ||
-         std::any_of(unassured_.begin(), unassured_.end(), is_it);
+  const auto is_in = [number](const auto& owed) {
+    return std::ranges::find(owed, number, &nic::ContextStarts::context) != owed.end();
+  };
+  return is_in(unconfirmed_) || is_in(unassured_);
 }
 
 // What has been started on another queue since is told here if its failure is found here first.

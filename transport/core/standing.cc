@@ -248,14 +248,17 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
       return unsupported("is a member of the " + request.exchange->describe() +
                          ", which no graph or kernel starts: match it without the hint");
     if (request.transfer.in_turn)
-      return unsupported("alternates between two messages, which no graph or kernel does: match it with the hint "
-                         "lanyard_exchange, none");
+      return unsupported(
+          "alternates between two messages, which no graph or kernel does: match it with the hint "
+          "lanyard_exchange, none");
     if (request.lane != nullptr && in_kernels)
-      return unsupported("goes from GPU to GPU without a card, which kernels do not start yet: give it the hint "
-                         "lanyard_route, card, before its match");
+      return unsupported(
+          "goes from GPU to GPU without a card, which kernels do not start yet: give it the hint "
+          "lanyard_route, card, before its match");
     if (request.packing != nullptr && in_kernels)
-      return unsupported("has a datatype with gaps, or combines, which nobody does for a kernel: do it by a kernel of "
-                         "your own, in a contiguous buffer");
+      return unsupported(
+          "has a datatype with gaps, or combines, which nobody does for a kernel: do it by a kernel of "
+          "your own, in a contiguous buffer");
     if (request.packing != nullptr)
       LANYARD_RETURN_IF_ERROR(stream_.can_pack(*request.packing));
     if (request.standing == nullptr) {

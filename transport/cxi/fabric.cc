@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "transport/cxi/cxi_extension.h"
-#include "transport/cxi/locality.h"
 #include "transport/cxi/library.h"
+#include "transport/cxi/locality.h"
 
 namespace lanyard::ofi {
 

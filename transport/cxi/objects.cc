@@ -142,30 +142,23 @@ void Work::prepare(const Fabric& fabric) {
 
 void Work::describe(const Fabric& fabric, const nic::Op& op, std::byte* local, fid_cntr* completion) {
   use_->completion_cntr = completion;
-  if (op.kind == nic::OpKind::kWrite)
-    describe_write(fabric, op, local);
-  else
-    describe_atomic(fabric, op, local);
-}
-
-void Work::describe_write(const Fabric& fabric, const nic::Op& op, std::byte* local) {
-  source_ = {local, op.bytes};
-  target_ = {op.remote.offset, op.bytes, op.remote.key.value};
-  write_.msg.addr = fabric.peer(op.remote.peer);
-  write_.flags = flags_of(op);
-  use_->op_type = FI_OP_WRITE;
-  use_->op.rma = &write_;
-}
-
-void Work::describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local) {
-  operand_.addr = local;
-  atomic_target_.addr = op.remote.offset;
-  atomic_target_.key = op.remote.key.value;
-  atomic_.msg.addr = fabric.peer(op.remote.peer);
-  atomic_.flags = flags_of(op);
-  atomic_.msg.op = op.atomic == nic::AtomicKind::kSum ? FI_SUM : FI_ATOMIC_WRITE;
-  use_->op_type = FI_OP_ATOMIC;
-  use_->op.atomic = &atomic_;
+  if (op.kind == nic::OpKind::kWrite) {
+    source_ = {local, op.bytes};
+    target_ = {op.remote.offset, op.bytes, op.remote.key.value};
+    write_.msg.addr = fabric.peer(op.remote.peer);
+    write_.flags = flags_of(op);
+    use_->op_type = FI_OP_WRITE;
+    use_->op.rma = &write_;
+  } else {
+    operand_.addr = local;
+    atomic_target_.addr = op.remote.offset;
+    atomic_target_.key = op.remote.key.value;
+    atomic_.msg.addr = fabric.peer(op.remote.peer);
+    atomic_.flags = flags_of(op);
+    atomic_.msg.op = op.atomic == nic::AtomicKind::kSum ? FI_SUM : FI_ATOMIC_WRITE;
+    use_->op_type = FI_OP_ATOMIC;
+    use_->op.atomic = &atomic_;
+  }
 }
 
 Code Work::note(int64_t returned) {

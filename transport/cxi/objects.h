@@ -195,8 +195,6 @@ class Work {
 
   Code note(int64_t returned);
   void name_contexts();
-  void describe_write(const Fabric& fabric, const nic::Op& op, std::byte* local);
-  void describe_atomic(const Fabric& fabric, const nic::Op& op, std::byte* local);
 
  public:
   // ---- The driver's state

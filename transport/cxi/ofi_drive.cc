@@ -6,8 +6,8 @@
 #include <chrono>
 #include <utility>
 
-#include "transport/cxi/ofi_nic.h"
 #include "transport/cxi/library.h"
+#include "transport/cxi/ofi_nic.h"
 #include "transport/nic/driver.h"
 
 namespace lanyard::ofi {

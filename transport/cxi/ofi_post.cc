@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "transport/base/check.h"
-#include "transport/cxi/ofi_nic.h"
 #include "transport/cxi/library.h"
+#include "transport/cxi/ofi_nic.h"
 #include "transport/nic/driver.h"
 
 namespace lanyard::ofi {

@@ -198,12 +198,12 @@ struct Op {
   OpKind kind = OpKind::kWrite;
   AtomicKind atomic = AtomicKind::kSum;
   CompletionLevel level = CompletionLevel::kTransmit;
-  CounterId completion;  // gets +1 on completion (N5); invalid: none
-  LocalSpan local;       // kWrite: source; kAtomic: the operand's 8 bytes, 8-aligned
-  RemoteSpan remote;     // atomics need 8-aligned targets
-  uint64_t bytes = 0;    // kWrite: length, 0 to caps().max_message_bytes
-  uint64_t context = 0;  // the caller's own word, returned in FailureRecord
-  uint64_t start = 0;    // the caller's number of this start of the context, for confirms()
+  CounterId completion = {};  // gets +1 on completion (N5); invalid: none
+  LocalSpan local = {};       // kWrite: source; kAtomic: the operand's 8 bytes, 8-aligned
+  RemoteSpan remote = {};     // atomics need 8-aligned targets
+  uint64_t bytes = 0;         // kWrite: length, 0 to caps().max_message_bytes
+  uint64_t context = 0;       // the caller's own word, returned in FailureRecord
+  uint64_t start = 0;         // the caller's number of this start of the context, for confirms()
 };
 
 struct DeferredOp {
