@@ -129,12 +129,13 @@ Status ControlPlane::send(uint32_t nic, const MatchCard& card, const gpu::LaneOf
   std::vector<std::byte>& cards = card_bytes_[nic];
   if (cards.empty())
     card_ranks_.push_back(nic);
-  const auto bytes = std::as_bytes(std::span(&card, 1));
-  cards.insert(cards.end(), bytes.begin(), bytes.end());
-  if (lane != nullptr) {
-    const auto lane_bytes = std::as_bytes(std::span(lane, 1));
-    cards.insert(cards.end(), lane_bytes.begin(), lane_bytes.end());
-  }
+  const auto append = [&cards](const auto& part) {
+    const auto bytes = std::as_bytes(std::span(&part, 1));
+    cards.insert(cards.end(), bytes.begin(), bytes.end());
+  };
+  append(card);
+  if (lane != nullptr)
+    append(*lane);
   if (batches_ == 0)
     send_cards();
   else if (cards.size() >= kMostCardBytes)
@@ -194,18 +195,17 @@ void ControlPlane::tell(uint32_t rank, std::span<const std::byte> message) {
 
 // The first card of what has come; whether there was one.
 bool ControlPlane::take_card(uint32_t from, std::span<const std::byte>& body) {
-  MatchCard card;
-  if (body.size() < sizeof card)
-    return false;
-  std::memcpy(&card, body.data(), sizeof card);
-  body = body.subspan(sizeof card);
-  gpu::LaneOffer lane;
-  if (card.lane != 0) {
-    if (body.size() < sizeof lane)
+  const auto take = [&body](auto& part) {
+    if (body.size() < sizeof part)
       return false;
-    std::memcpy(&lane, body.data(), sizeof lane);
-    body = body.subspan(sizeof lane);
-  }
+    std::memcpy(&part, body.data(), sizeof part);
+    body = body.subspan(sizeof part);
+    return true;
+  };
+  MatchCard card;
+  gpu::LaneOffer lane;
+  if (!take(card) || (card.lane != 0 && !take(lane)))
+    return false;
   card.from_nic = from;
   if (card.kind > MatchCard::Kind::kLast)
     return true;

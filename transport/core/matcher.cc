@@ -296,11 +296,13 @@ void Matcher::accepted(const MatchCard& card) {
       endpoint_.part_lane(card.send, card.peer_lane);  // nobody has connected to it
     return;
   }
+  send->matched_peer = send->transfer.peer;
+  send->matched_nic = card.from_nic;
+  send->matched_tag = send->transfer.tag;
+  send->matched_bytes = send->transfer.bytes;
   if (card.lane == 0) {
     endpoint_.drop_lane(*send);
   } else {
-    send->matched_nic = card.from_nic;
-    send->matched_bytes = send->transfer.bytes;
     const Status connected = endpoint_.connect_lane(*send, courier_.lane(), card.lane, send->transfer.ready);
     MatchCard answer = make_card(MatchCard::Kind::kConnected, send->number, card.receive);
     if (!connected.ok()) {
@@ -316,10 +318,6 @@ void Matcher::accepted(const MatchCard& card) {
     if (!connected.ok())
       return;
   }
-  send->matched_peer = send->transfer.peer;
-  send->matched_nic = card.from_nic;
-  send->matched_tag = send->transfer.tag;
-  send->matched_bytes = send->transfer.bytes;
   endpoint_.bind(*send, {.buffer = card.key,
                          .flag = card.flag,
                          .ready = send->transfer.ready,
