@@ -128,12 +128,6 @@ const std::byte* NicModel::local_address(nic::LocalSpan span) const { return reg
 
 // ---- Entries
 
-Status NicModel::validate(const Op& op) const { return nic::DescriptorCheck(Open{*this}).of(op); }
-
-Status NicModel::validate(const nic::DeferredOp& deferred) const {
-  return nic::DescriptorCheck(Open{*this}).of(deferred);
-}
-
 // Keeps what the operation names from being closed (delta 1), or no longer (delta -1).
 void NicModel::use(const Op& op, int delta) {
   const auto count = static_cast<uint32_t>(delta);
@@ -151,10 +145,6 @@ void NicModel::post(const nic::DeferredOp& deferred) {
 }
 
 // ---- Prepared operations
-
-Status NicModel::validate(const nic::Posting& posting) const {
-  return nic::DescriptorCheck(Open{*this}).of(posting, prepared(posting.prepared));
-}
 
 Result<nic::PreparedId> NicModel::prepare(const Op& op) {
   LANYARD_RETURN_IF_ERROR(validate(op));

@@ -102,8 +102,8 @@ class NicModel {
 
   // ---- Entries
   // Checks the descriptor. Reads only the objects that it names.
-  Status validate(const nic::Op& op) const;
-  Status validate(const nic::DeferredOp& op) const;
+  Status validate(const nic::Op& op) const { return nic::DescriptorCheck(Open{*this}).of(op); }
+  Status validate(const nic::DeferredOp& op) const { return nic::DescriptorCheck(Open{*this}).of(op); }
   // Requires a valid op and a free entry.
   void post(const nic::DeferredOp& op);
 
@@ -112,7 +112,9 @@ class NicModel {
   Status release(nic::PreparedId id);
   // The prepared operation, or null. May be called by the same threads as validate().
   const nic::Op* prepared(nic::PreparedId id) const { return prepared_.find(id); }
-  Status validate(const nic::Posting& posting) const;
+  Status validate(const nic::Posting& posting) const {
+    return nic::DescriptorCheck(Open{*this}).of(posting, prepared(posting.prepared));
+  }
   uint32_t free_entries() const { return entries_.free(); }
   uint32_t waiting_on(nic::CounterId counter) const { return is_open(counter) ? counters_[counter].waiting.count : 0; }
   // Cancels every entry that waits for the counter. Requires an open counter.

@@ -73,14 +73,13 @@ Halo add_halo(StepBuilder& builder, const Grid& grid, uint32_t rank, bool ready)
   const uint32_t count = static_cast<uint32_t>(offsets.size());
   const std::array<uint64_t, 3> extent = grid.extent(rank);
   for (uint32_t k = 0; k < count; ++k) {
-    halo.sent.push_back(bytes(extent, offsets[k]));
+    halo.bytes.push_back(bytes(extent, offsets[k]));
     const Link link{neighbour(grid, rank, offsets[k]), count + (count - 1 - k)};
-    halo.requests.push_back(builder.send(halo.sent.back(), ready, link));
+    halo.requests.push_back(builder.send(halo.bytes[k], ready, link));
   }
   for (uint32_t k = 0; k < count; ++k) {
-    halo.received.push_back(bytes(extent, offsets[k]));
     const Link link{neighbour(grid, rank, offsets[k]), count - 1 - k};
-    halo.requests.push_back(builder.receive(halo.received.back(), ready, link));
+    halo.requests.push_back(builder.receive(halo.bytes[k], ready, link));
   }
   return halo;
 }
@@ -177,10 +176,10 @@ class Maker {
   // As in CabanaGhost: pack all edges, start everything, wait for everything, unpack all edges.
   void life(StepBuilder& builder, uint32_t rank) const {
     const Halo halo = add_halo(builder, grid_, rank, workload_.ready);
-    copy_edges(builder, halo_, halo.sent);
+    copy_edges(builder, halo_, halo.bytes);
     builder.start(halo.requests);
     builder.wait(halo.requests);
-    copy_edges(builder, halo_, halo.received);
+    copy_edges(builder, halo_, halo.bytes);
     builder.kernel(halo_ + times(cell_, grid_.cells_of(rank)));
   }
 
@@ -210,10 +209,10 @@ class Maker {
     const uint64_t rows = grid_.cells_of(rank);
     const auto over_rows = [&](uint64_t bytes) { builder.kernel(copy_ + times(byte_, bytes * rows)); };
     const Halo halo = add_halo(builder, grid_, rank, false);
-    copy_edges(builder, copy_, halo.sent);
+    copy_edges(builder, copy_, halo.bytes);
     builder.start(halo.requests);
     builder.wait(halo.requests);
-    copy_edges(builder, copy_, halo.received);
+    copy_edges(builder, copy_, halo.bytes);
     over_rows(kProduct);
     over_rows(kDot);
     allreduce(builder, rank, kNumber);

@@ -54,7 +54,7 @@ struct Grid {
 // The messages of a rank: requests of the builder, sends first.
 struct Halo {
   std::vector<uint32_t> requests;
-  std::vector<uint64_t> sent, received;  // bytes, by message
+  std::vector<uint64_t> bytes;  // of the message to each neighbour, and of that from it
 };
 
 // Adds the messages of a halo. Requires that each rank's halo requests are its first ones.
