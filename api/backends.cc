@@ -19,16 +19,14 @@ Result<std::unique_ptr<nicsim::Wire>> open_wire(const Settings& settings) {
 }
 
 Result<std::unique_ptr<nic::Nic>> open_simulated(const Settings& settings, DeviceMemory* memory) {
-  Result<std::unique_ptr<nicsim::Wire>> wire = open_wire(settings);
-  if (!wire.ok())
-    return wire.status();
+  LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<nicsim::Wire> wire, open_wire(settings));
   nicsim::ModelLimits limits;
   limits.deferred_depth = settings.dwq_depth;
   limits.max_counters = settings.counters;
   limits.max_regions = settings.regions;
   limits.max_message_bytes = settings.max_message_bytes;
-  return std::unique_ptr<nic::Nic>(std::make_unique<nicsim::ThreadedNic>(limits, std::move(wire.value()),
-                                                                         nicsim::ThreadedOptions{.memory = memory}));
+  return std::unique_ptr<nic::Nic>(
+      std::make_unique<nicsim::ThreadedNic>(limits, std::move(wire), nicsim::ThreadedOptions{.memory = memory}));
 }
 
 Result<std::unique_ptr<nic::Nic>> open_ofi(const Settings& settings, DeviceMemory* memory) {
@@ -52,10 +50,11 @@ Result<std::unique_ptr<gpu::Backend>> open_gpus(const Settings& settings) {
   const Sharing sharing = settings.gpu_shared == "yes"  ? Sharing::kShared
                           : settings.gpu_shared == "no" ? Sharing::kAlone
                                                         : Sharing::kAsk;
-  return gpu::open_backend({.sharing = sharing,
-                            .copy_linger = settings.gpu_linger,
-                            .only_met_waits = settings.gpu_blocking,
-                            .foreign_writes = settings.nic != "sim"});
+  LANYARD_ASSIGN_OR_RETURN(std::unique_ptr<gpu::Driver> driver, gpu::open_driver());
+  return gpu::Backend::make(std::move(driver), {.sharing = sharing,
+                                                .copy_linger = settings.gpu_linger,
+                                                .only_met_waits = settings.gpu_blocking,
+                                                .foreign_writes = settings.nic != "sim"});
 }
 
 Result<std::unique_ptr<DeviceMemory>> faulty_memory(const Settings& settings, DeviceMemory& memory) {

@@ -34,7 +34,7 @@
 
 #include "api/context.h"
 #include "api/request_table.h"
-#include "gpu/combination.h"
+#include "gpu/packing.h"
 
 namespace lanyard::api {
 

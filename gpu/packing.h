@@ -6,13 +6,36 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
-#include "gpu/combination.h"
+#include "gpu/combine.h"
 #include "gpu/layout.h"
 #include "transport/base/device_memory.h"
 #include "transport/base/status.h"
 
 namespace lanyard::gpu {
+
+// How a stream combines the contributions of several processes once all have arrived.
+struct Combination {
+  Element element = Element::kInt8;
+  Operation operation = Operation::kSum;
+  uint64_t count = 0;           // elements in each part
+  std::vector<uint64_t> parts;  // in the order of combination; addresses, 0: no place yet
+
+  // How many parts have no address.
+  uint64_t unplaced() const;
+  // Gives each part without an address a place, `stride` bytes apart, starting at `memory`.
+  void place(std::byte* memory, uint64_t stride);
+  // Combines into `out` on the calling thread. Requires host memory.
+  void run(void* out) const;
+};
+
+// Bytes of one element in memory.
+size_t size_of(Element element);
+// Whether the operation is defined for the element (gpu/combine.h).
+bool is_defined(Operation operation, Element element);
+// Whether devices support the element.
+bool is_for_devices(Element element);
 
 // All memory is on one device, or on the host. Owns the packed memory.
 struct Packing {

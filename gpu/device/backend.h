@@ -71,11 +71,6 @@ class Backend {
   DeviceLanes lanes_;
 };
 
-// As Backend::make(), over the driver that this build is for. Cheap if there is none; else it
-// initialises the driver but makes no context. kUnsupported: the build is for neither CUDA nor HIP,
-// or the machine has no such driver or device. The message says which.
-Result<std::unique_ptr<Backend>> open_backend(const DeviceOptions& options);
-
 }  // namespace lanyard::gpu
 
 #endif  // LANYARD_GPU_DEVICE_BACKEND_H_

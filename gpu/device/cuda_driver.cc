@@ -41,6 +41,8 @@ Status Entries::status(CUresult result, const char* call) const {
   return driver_error(static_cast<Fault>(result), call, name, text);
 }
 
+Result<std::unique_ptr<Driver>> open_driver() { return VendorDriver::open(); }
+
 Status VendorDriver::set_up() {
   // Older drivers cannot capture launches that begin early.
   constexpr int kEarliest = 12030;

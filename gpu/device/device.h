@@ -20,7 +20,7 @@
 #include "gpu/device/census.h"
 #include "gpu/device/driver.h"
 #include "gpu/device/kernel_arguments.h"
-#include "gpu/lane_end.h"
+#include "gpu/lane_protocol.h"
 #include "transport/base/status.h"
 
 namespace lanyard::gpu {

@@ -6,8 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "gpu/lane_end.h"
-
 namespace lanyard::gpu {
 namespace {
 

@@ -6,7 +6,7 @@
 // the host's.
 //
 // Threads: any. Unless it says otherwise, a call requires a current context (Inside) and does not
-// wait for any stream. Errors carry the vendor's name of the error and advice (driver_error.h).
+// wait for any stream. Errors carry the vendor's name of the error and advice (driver_error()).
 // kFailed means that the device, or this process's use of it, is lost.
 #ifndef LANYARD_GPU_DEVICE_DRIVER_H_
 #define LANYARD_GPU_DEVICE_DRIVER_H_
@@ -167,6 +167,21 @@ class Inside {
   Driver& driver_;
   Result<Driver::Place> place_;
 };
+
+// Errors by the numbers of CUDA's driver, which HIP shares. Only those that the sources use.
+enum class Fault : int {
+  kBadArgument = 1,
+  kNoMemory = 2,
+  kNotReady = 600,
+  kIllegalAddress = 700,
+  kReachedAlready = 704,
+  kAlreadyRegistered = 712,  // host memory, or a part of it
+  kUnsupported = 801,
+  kCapture = 900,  // not allowed while a stream is being captured
+};
+
+// Translates a driver's error to a Status with advice. The message is "CALL: NAME (TEXT); ADVICE".
+Status driver_error(Fault fault, const char* call, const char* name, const char* text);
 
 // The driver that this build is for (--config=cuda, --config=hip, or none). kUnsupported: the build
 // is for neither vendor, or this machine has no such driver or device. The message says which.

@@ -41,6 +41,8 @@ Status Entries::status(hipError_t result, const char* call) const {
   return driver_error(static_cast<Fault>(result), call, error_name.call(result), error_text.call(result));
 }
 
+Result<std::unique_ptr<Driver>> open_driver() { return VendorDriver::open(); }
+
 Status VendorDriver::set_up() { return {}; }
 
 VendorDriver::~VendorDriver() = default;

@@ -1,6 +1,6 @@
 // VendorDriver: Driver over CUDA's driver interface as of CUDA 12 (no run-time library), or over
-// HIP's run-time library. A build has one of them. vendor_driver.cc is for both; cuda_driver.cc and
-// hip_driver.cc have the differences.
+// HIP's run-time library. A build has one of them: cuda_driver.cc or hip_driver.cc, which has what
+// differs, includes this file.
 #ifndef LANYARD_GPU_DEVICE_VENDOR_DRIVER_H_
 #define LANYARD_GPU_DEVICE_VENDOR_DRIVER_H_
 
@@ -12,14 +12,15 @@
 #endif
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "gpu/device/driver.h"
-#include "gpu/device/driver_error.h"
 #include "transport/base/status.h"
 
 namespace lanyard::gpu {
@@ -128,6 +129,8 @@ inline constexpr unsigned kAllocate =
                     hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent);
 inline constexpr unsigned kBorrow = LANYARD_VENDORS(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, hipIpcMemLazyEnablePeerAccess);
 
+inline bool is(Error result, Fault fault) { return static_cast<int>(result) == static_cast<int>(fault); }
+inline Stream native(StreamHandle stream) { return static_cast<Stream>(stream); }
 inline Pointer pointer_to(DeviceAddress address) {
   return LANYARD_VENDORS(static_cast, reinterpret_cast)<Pointer>(address);
 }
@@ -147,6 +150,8 @@ inline bool is_default(StreamHandle stream) {
 }
 
 }  // namespace vendor
+
+extern const unsigned char kKernelImage[];  // the compiled kernels.cu (device_code.bzl)
 
 template <typename Function>
 struct Entry {
@@ -201,43 +206,184 @@ struct Entries {
 class VendorDriver final : public Driver {
  public:
   // kUnsupported: no library, or no device.
-  static Result<std::unique_ptr<Driver>> open();
+  static Result<std::unique_ptr<Driver>> open() {
+    LANYARD_ASSIGN_OR_RETURN(const Entries api, Entries::load());
+    int devices = 0;
+    LANYARD_RETURN_IF_ERROR(api.run(api.count_devices, &devices));
+    if (devices == 0)
+      return Status(Code::kUnsupported, vendor::kNoDevice);
+    std::unique_ptr<VendorDriver> driver(new VendorDriver(api, devices));
+    LANYARD_RETURN_IF_ERROR(driver->set_up());
+    return std::unique_ptr<Driver>(std::move(driver));
+  }
   ~VendorDriver() override;
 
   const char* kind() const override { return vendor::kKind; }
   int device_count() const override { return static_cast<int>(devices_.size()); }
-  Result<DeviceFacts> facts(int device) override;
-  Result<ContextHandle> context_of_device(int device) override;
-  Result<ContextHandle> context_of_stream(StreamHandle stream) override;
-  Result<int> device_of_context(ContextHandle context) override;
-  int current_device() override;
-  Result<Place> enter(ContextHandle context) override;
-  void leave(const Place& place) override;
-  Status reach_device(int device) override;
-  Result<bool> adds_indivisibly(int device) override;
 
-  Result<StreamHandle> make_stream() override;
-  void destroy_stream(StreamHandle stream) override;
-  Result<bool> is_empty(StreamHandle stream) override;
-  Result<uint64_t> capture_of(StreamHandle stream) override;
+  Result<DeviceFacts> facts(int device) override {
+    DeviceFacts facts;
+    vendor::Uuid uuid{};
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.uuid, &uuid, device));
+    static_assert(sizeof uuid.bytes == sizeof facts.uuid);
+    std::memcpy(facts.uuid.data(), uuid.bytes, sizeof uuid.bytes);
+    char name[128] = {};
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.name, name, static_cast<int>(sizeof name) - 1, device));
+    facts.name = name;
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.attribute, &facts.multiprocessors, vendor::kMultiprocessors, device));
+    LANYARD_RETURN_IF_ERROR(describe(device, facts));
+    return facts;
+  }
+
+  // ---- Contexts
+
+  Result<ContextHandle> context_of_device(int device) override {
+    if (device < 0 || device >= device_count())
+      return Status(Code::kInvalidArgument, "there is no device " + std::to_string(device));
+    const std::lock_guard lock(mutex_);
+    ContextHandle& context = devices_[static_cast<size_t>(device)].context;
+    if (context == nullptr) {
+      LANYARD_ASSIGN_OR_RETURN(context, make_context(device));
+    }
+    return context;
+  }
+  // A default stream belongs to the current context. There may be none before the runtime library's
+  // first call.
+  Result<ContextHandle> context_of_stream(StreamHandle stream) override {
+    if (!vendor::is_default(stream))
+      return owner_of(stream);
+    LANYARD_ASSIGN_OR_RETURN(const ContextHandle current, current_context());
+    return current == nullptr ? context_of_device(0) : current;
+  }
+  Result<int> device_of_context(ContextHandle context) override {
+    const Inside inside(*this, context);
+    LANYARD_RETURN_IF_ERROR(inside.status());
+    return current_ordinal();
+  }
+  int current_device() override {
+    // Check for a context first. Without one, CUDA's driver reports an error to tools that watch it.
+    const Result<ContextHandle> context = current_context();
+    if (!context.ok() || context.value() == nullptr)
+      return 0;
+    const Result<int> device = current_ordinal();
+    return device.ok() ? device.value() : 0;
+  }
+  Result<Place> enter(ContextHandle context) override {
+    LANYARD_ASSIGN_OR_RETURN(const ContextHandle previous, current_context());
+    if (previous != context)
+      LANYARD_RETURN_IF_ERROR(api_.run(api_.set_context, vendor::context_of(context)));
+    vendor::CaptureMode mode = vendor::kRelaxed;
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.capture_mode, &mode));
+    return Place{previous, static_cast<int>(mode)};
+  }
+  void leave(const Place& place) override {
+    vendor::CaptureMode mode = static_cast<vendor::CaptureMode>(place.capture_mode);
+    (void)api_.capture_mode.call(&mode);
+    const Result<ContextHandle> current = current_context();
+    if (current.ok() && current.value() != place.context)
+      (void)api_.set_context.call(vendor::context_of(place.context));
+  }
+  Status reach_device(int device) override {
+    LANYARD_ASSIGN_OR_RETURN(const int current, current_ordinal());
+    if (current == device)
+      return {};
+    int can = 0;
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.can_reach, &can, current, device));
+    if (can == 0)
+      return Status(Code::kUnsupported, "device " + std::to_string(current) + " cannot reach the memory of device " +
+                                            std::to_string(device) + " (no path between them)");
+    LANYARD_ASSIGN_OR_RETURN(const ContextHandle peer, context_of_device(device));
+    const vendor::Error result = api_.reach.call(vendor::context_of(peer), 0);
+    return vendor::is(result, Fault::kReachedAlready) ? Status() : api_.status(result, api_.reach.name);
+  }
+  Result<bool> adds_indivisibly(int device) override {
+    LANYARD_ASSIGN_OR_RETURN(const int current, current_ordinal());
+    int native = current == device ? 1 : 0;
+    if (native == 0)
+      LANYARD_RETURN_IF_ERROR(api_.run(api_.link_attribute, &native, vendor::kAtomics, current, device));
+    return native != 0;
+  }
+
+  // ---- Streams
+
+  Result<StreamHandle> make_stream() override {
+    int least = 0;
+    int greatest = 0;
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.priorities, &least, &greatest));
+    vendor::Stream stream = nullptr;
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.make_stream, &stream, vendor::kNotOrdered, greatest));
+    return StreamHandle{stream};
+  }
+  void destroy_stream(StreamHandle stream) override { (void)api_.destroy_stream.call(vendor::native(stream)); }
+  Result<bool> is_empty(StreamHandle stream) override {
+    const vendor::Error result = api_.query_stream.call(vendor::native(stream));
+    if (vendor::is(result, Fault::kNotReady))
+      return false;
+    LANYARD_RETURN_IF_ERROR(api_.status(result, api_.query_stream.name));
+    return true;
+  }
+  Result<uint64_t> capture_of(StreamHandle stream) override {
+    vendor::CaptureStatus status = vendor::kNotCaptured;
+    vendor::CaptureId id = 0;
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.capture, vendor::native(stream), &status, &id));
+    if (status == vendor::kNotCaptured)
+      return uint64_t{0};
+    if (status == vendor::kInvalidated)
+      return Status(Code::kInvalidState, "the stream's capture has become invalid: end it");
+    return uint64_t{id} + 1;  // the vendors' numbers may begin at 0
+  }
+
+  // ---- Work
 
   Status run_memory_ops(StreamHandle stream, std::span<const MemoryOp> ops) override;
-  Result<KernelHandle> load_kernel(const char* name) override;
+  Result<KernelHandle> load_kernel(const char* name) override {
+    LANYARD_ASSIGN_OR_RETURN(const vendor::Module module, module_of_current());
+    vendor::Kernel kernel = nullptr;
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.find_kernel, &kernel, module, name));
+    return KernelHandle{kernel};
+  }
   Status launch(StreamHandle stream, KernelHandle kernel, uint32_t blocks, uint32_t threads,
                 std::span<const std::byte> argument, Order order) override;
   Status copy(StreamHandle stream, DeviceAddress to, DeviceAddress from, uint64_t bytes) override;
 
-  Status register_host(void* memory, uint64_t bytes) override;
-  void unregister_host(void* memory) override;
-  Result<void*> allocate_host(uint64_t bytes) override;
-  void free_host(void* memory) override;
-  Result<DeviceAddress> allocate(uint64_t bytes) override;
-  void free(DeviceAddress memory) override;
-  Result<PointerFacts> facts_of(const void* address) override;
+  // ---- Memory
 
-  Result<IpcHandle> lend(DeviceAddress base) override;
-  Result<DeviceAddress> borrow(const IpcHandle& handle) override;
-  void give_back(DeviceAddress base) override;
+  Status register_host(void* memory, uint64_t bytes) override {
+    return api_.run(api_.register_host, memory, bytes, vendor::kRegister);
+  }
+  void unregister_host(void* memory) override { (void)api_.unregister_host.call(memory); }
+  Result<void*> allocate_host(uint64_t bytes) override {
+    void* memory = nullptr;
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.allocate_host, &memory, bytes, vendor::kAllocate));
+    return memory;
+  }
+  void free_host(void* memory) override { (void)api_.free_host.call(memory); }
+  Result<DeviceAddress> allocate(uint64_t bytes) override {
+    vendor::Pointer memory{};
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.allocate, &memory, bytes));
+    return vendor::address_of(memory);
+  }
+  void free(DeviceAddress memory) override { (void)api_.free.call(vendor::pointer_to(memory)); }
+  Result<PointerFacts> facts_of(const void* address) override;
+  Result<IpcHandle> lend(DeviceAddress base) override {
+    IpcHandle handle;
+    vendor::LentHandle lent;
+    static_assert(sizeof lent == sizeof handle);
+    const vendor::Error result = api_.lend.call(&lent, vendor::pointer_to(base));
+    if (vendor::is(result, Fault::kBadArgument))
+      return Status(Code::kUnsupported, std::string(api_.lend.name) + ": " + vendor::kNotLent);
+    LANYARD_RETURN_IF_ERROR(api_.status(result, api_.lend.name));
+    std::memcpy(handle.data(), &lent, sizeof handle);
+    return handle;
+  }
+  Result<DeviceAddress> borrow(const IpcHandle& handle) override {
+    vendor::LentHandle lent;
+    std::memcpy(&lent, handle.data(), sizeof handle);
+    vendor::Pointer base{};
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.borrow, &base, lent, vendor::kBorrow));
+    return vendor::address_of(base);
+  }
+  void give_back(DeviceAddress base) override { (void)api_.give_back.call(vendor::pointer_to(base)); }
 
  private:
   struct PerDevice {
@@ -246,9 +392,29 @@ class VendorDriver final : public Driver {
   };
 
   VendorDriver(const Entries& api, int devices) : api_(api), devices_(static_cast<size_t>(devices)) {}
-  Result<ContextHandle> current_context() const;  // may be null
-  Result<int> current_ordinal() const;            // requires a context
-  Result<vendor::Module> module_of_current();
+  // May be null.
+  Result<ContextHandle> current_context() const {
+    vendor::Context context{};
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.context, &context));
+    return vendor::handle_of(context);
+  }
+  // Requires a context.
+  Result<int> current_ordinal() const {
+    int device = 0;
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.device, &device));
+    return device;
+  }
+  Result<vendor::Module> module_of_current() {
+    LANYARD_ASSIGN_OR_RETURN(const ContextHandle context, current_context());
+    const std::lock_guard lock(mutex_);
+    for (const auto& [owner, module] : modules_)
+      if (owner == context)
+        return module;
+    vendor::Module module = nullptr;
+    LANYARD_RETURN_IF_ERROR(api_.run(api_.load_module, &module, static_cast<const void*>(kKernelImage)));
+    modules_.emplace_back(context, module);
+    return module;
+  }
 
   // ---- Different for each vendor
   Status set_up();

@@ -3,10 +3,15 @@
 #ifndef LANYARD_GPU_HOST_WORK_RING_H_
 #define LANYARD_GPU_HOST_WORK_RING_H_
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <string>
+#include <utility>
 
 #include "gpu/stream.h"
 #include "transport/base/status.h"
@@ -26,7 +31,14 @@ struct alignas(64) WorkItem {
 class WorkRing {
  public:
   // Holds at most max_items (> 0). Keeps the memory of its largest load: at most 256 bytes an item.
-  explicit WorkRing(size_t max_items);
+  explicit WorkRing(size_t max_items) : max_items_(max_items) {
+    LANYARD_CHECK(max_items > 0, "max_items must be more than 0");
+    const size_t capacity = std::min(kFirstCapacity, std::bit_ceil(max_items));
+    newest_ = std::make_unique<Buffer>(capacity);
+    LANYARD_CHECK(newest_->items != nullptr, "no memory for a new host stream's queue");
+    limit_ = std::min(capacity, max_items);
+    buffer_.store(newest_.get(), std::memory_order_release);
+  }
 
   // Writer: makes room for `count` more items. Allocates only beyond the largest load so far. An
   // error changes nothing. kAgain: the ring would hold more than max_items. kExhausted: count >
@@ -70,17 +82,42 @@ class WorkRing {
   }
 
  private:
+  static constexpr size_t kFirstCapacity = 64;
+
   struct Buffer {
     // `capacity` is a power of two. `items` is null if there was no memory.
-    explicit Buffer(size_t capacity);
+    explicit Buffer(size_t capacity) : mask(capacity - 1), items(new (std::nothrow) WorkItem[capacity]) {}
     WorkItem& at(uint64_t number) const { return items[number & mask]; }
     const size_t mask;
     const std::unique_ptr<WorkItem[]> items;
     std::unique_ptr<Buffer> older;
   };
 
-  Status make_room(size_t count);
-  Status grow(size_t capacity);
+  [[gnu::noinline]] Status make_room(size_t count) {
+    if (count > max_items_)
+      return Status(Code::kExhausted, "a batch of " + std::to_string(count) + " operations: the stream holds at most " +
+                                          std::to_string(max_items_));
+    executed_seen_ = executed_.load(std::memory_order_acquire);
+    const size_t needed = written_ - executed_seen_ + count;
+    if (needed > max_items_)
+      return Status(Code::kAgain, "the stream's queue is full (" + std::to_string(max_items_) + " operations)");
+    return needed <= limit_ ? Status() : grow(std::bit_ceil(needed));
+  }
+
+  // The old buffer stays unchanged for a reader that still uses it, even one whose item enqueues.
+  // All old buffers together are smaller than the new one.
+  Status grow(size_t capacity) {
+    std::unique_ptr<Buffer> grown(new (std::nothrow) Buffer(capacity));
+    if (grown == nullptr || grown->items == nullptr)
+      return Status(Code::kExhausted, "no memory for " + std::to_string(capacity) + " queued operations");
+    for (uint64_t number = executed_seen_; number != written_; ++number)
+      grown->at(number) = newest_->at(number);
+    grown->older = std::move(newest_);
+    newest_ = std::move(grown);
+    limit_ = std::min(capacity, max_items_);
+    buffer_.store(newest_.get(), std::memory_order_release);
+    return {};
+  }
 
   const size_t max_items_;
   // Used by the writer.

@@ -29,9 +29,8 @@
 #include <vector>
 
 #include "gpu/device/driver.h"
-#include "gpu/device/driver_error.h"
-#include "gpu/combination.h"
 #include "gpu/device/kernel_arguments.h"
+#include "gpu/packing.h"
 
 namespace lanyard {
 

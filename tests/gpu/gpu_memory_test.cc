@@ -11,7 +11,6 @@
 
 #include "gpu/device/device.h"
 #include "gpu/device/loans.h"
-#include "gpu/device/staging.h"
 #include "tests/gpu/device_memory_contract.h"
 #include "tests/gpu/fake_driver.h"
 

@@ -1,10 +1,9 @@
-#include "gpu/combination.h"
+#include "gpu/packing.h"
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
 #include <utility>
-
-#include "gpu/packing.h"
 
 namespace lanyard::gpu {
 

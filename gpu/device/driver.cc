@@ -1,4 +1,4 @@
-#include "gpu/device/driver_error.h"
+#include "gpu/device/driver.h"
 
 #include <algorithm>
 #include <initializer_list>
