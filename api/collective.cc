@@ -1,167 +1,210 @@
 #include "api/collective.h"
 
 #include <algorithm>
+#include <concepts>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 
-#include "gpu/packing.h"
+#include "api/datatype.h"
 
 namespace lanyard::api {
 
+// ---- Reductions
+
 namespace {
 
-// Makes the members of one collective.
-class Builder {
- public:
-  Builder(Context& context, const char* name, const CollectiveScope& scope, RequestRecord& record)
-      LANYARD_REQUIRES(context_locked)
-      : context_(context), scope_(scope), record_(record) {
-    PMPI_Comm_rank(scope.communicator, &rank_);
-    PMPI_Comm_size(scope.communicator, &size_);
-    record.communicator = *context.communicators().of_request(scope.communicator).ref;
-    record.collective = std::make_shared<Collective>();
-    record.collective->name =
-        std::make_shared<std::string>(std::string(name) + " of " + std::to_string(size_) + " processes");
-  }
+using gpu::Element;
+using gpu::Operation;
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
-  Collective& collective() { return *record_.collective; }
+// MPI defines fewer operations for some datatypes than their elements allow: integers of more than
+// one language have no logical operations, logical values only those, and bytes only bitwise ones.
+enum class Meaning { kElement, kNumber, kTruth, kBits };
 
-  RequestRecord& send(Edge to, const Block& block) LANYARD_REQUIRES(context_locked) {
-    return add(LANYARD_SEND, to, block);
-  }
-  RequestRecord& receive(Edge from, const Block& block) LANYARD_REQUIRES(context_locked) {
-    return add(LANYARD_RECEIVE, from, block);
-  }
-  // Sends to and receives from each other process, in two sets. The tag is the set.
-  void exchange_with_all(const Block& to, const Block& from) LANYARD_REQUIRES(context_locked) {
-    for (const int set : {0, 1})
-      for (int peer = 0; peer < size_; ++peer) {
-        if (peer == rank_)
-          continue;
-        send({peer, set}, to);
-        receive({peer, set}, from);
-      }
-    collective().two_sets = size_ > 1;
-  }
-  void refuse(int error_class, const std::string& why) {
-    record_.refuse(error_class, *record_.collective->name + ": " + why);
-  }
-  // A collective without messages gets one empty member, to count its starts and waits.
-  void finish() LANYARD_REQUIRES(context_locked) {
-    if (scope_.name == 0)
-      refuse(MPI_ERR_UNSUPPORTED_OPERATION,
-             "Lanyard supports only communicators made from MPI_COMM_WORLD or MPI_COMM_SELF");
-    auto& members = record_.collective->members;
-    if (members.empty()) {
-      send({MPI_PROC_NULL, 0}, {nullptr, 0, MPI_BYTE});
-      return;
-    }
-    // Also for a single member: if it fails, its clear-to-sends can be cancelled (protocol.md, P9).
-    for (size_t set = 0; set < collective().sets(); ++set)
-      for (const auto& member : collective().members_of(set)) {
-        member->exchange = *record_.collective->name + " #" + std::to_string(scope_.name);
-        member->exchange_set = collective().two_sets ? std::to_string(set) : "";
-        member->transfer.in_turn = collective().two_sets;
-      }
-  }
-
- private:
-  RequestRecord& add(lanyard_request_kind kind, Edge edge, const Block& block) LANYARD_REQUIRES(context_locked) {
-    RequestRecord& member = *record_.collective->members.emplace_back(std::make_unique<RequestRecord>());
-    resolve(context_, {kind, edge.peer, edge.tag, block.buffer, block.count, block.datatype, scope_.communicator},
-            member);
-    member.transfer.part_of = record_.collective->name;
-    if (member.unusable_class != MPI_SUCCESS)
-      refuse(member.unusable_class, member.unusable);
-    else if (edge.peer != MPI_PROC_NULL)
-      member.transfer.communicator = scope_.name;
-    return member;
-  }
-
-  Context& context_;
-  const CollectiveScope scope_;
-  RequestRecord& record_;
-  int rank_ = 0;
-  int size_ = 1;
+struct Row {
+  MPI_Datatype datatype;
+  Element element;
+  Meaning meaning = Meaning::kElement;
 };
 
-constexpr int kTag = 0;
-constexpr uint64_t kLine = 64;  // bytes of a cache line
-const Block kNothing{nullptr, 0, MPI_BYTE};
+template <std::integral T>
+constexpr Element integer() {
+  constexpr Element kSigned[] = {Element::kInt8, Element::kInt16, Element::kInt32, Element::kInt64};
+  constexpr Element kUnsigned[] = {Element::kUint8, Element::kUint16, Element::kUint32, Element::kUint64};
+  constexpr size_t kWhich = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+  return std::signed_integral<T> ? kSigned[kWhich] : kUnsigned[kWhich];
+}
+constexpr Element kLongInt = sizeof(long) == 8 ? Element::kInt64Int32 : Element::kInt32Int32;
 
-Block bytes_at(const void* memory, uint64_t bytes) {
-  return {const_cast<void*>(memory), static_cast<MPI_Count>(bytes), MPI_BYTE};
+std::optional<Row> row_of(MPI_Datatype type) {
+  const Row rows[] = {
+      {MPI_INT, integer<int>()},
+      {MPI_DOUBLE, Element::kDouble},
+      {MPI_FLOAT, Element::kFloat},
+      {MPI_LONG, integer<long>()},
+      {MPI_SHORT, integer<short>()},
+      {MPI_UNSIGNED_SHORT, integer<unsigned short>()},
+      {MPI_UNSIGNED, integer<unsigned>()},
+      {MPI_UNSIGNED_LONG, integer<unsigned long>()},
+      {MPI_LONG_LONG, integer<long long>()},
+      {MPI_UNSIGNED_LONG_LONG, integer<unsigned long long>()},
+      {MPI_SIGNED_CHAR, integer<signed char>()},
+      {MPI_UNSIGNED_CHAR, integer<unsigned char>()},
+      {MPI_INT8_T, Element::kInt8},
+      {MPI_INT16_T, Element::kInt16},
+      {MPI_INT32_T, Element::kInt32},
+      {MPI_INT64_T, Element::kInt64},
+      {MPI_UINT8_T, Element::kUint8},
+      {MPI_UINT16_T, Element::kUint16},
+      {MPI_UINT32_T, Element::kUint32},
+      {MPI_UINT64_T, Element::kUint64},
+      {MPI_AINT, integer<MPI_Aint>(), Meaning::kNumber},
+      {MPI_OFFSET, integer<MPI_Offset>(), Meaning::kNumber},
+      {MPI_COUNT, integer<MPI_Count>(), Meaning::kNumber},
+      {MPI_LONG_DOUBLE, Element::kLongDouble},
+      {MPI_C_FLOAT_COMPLEX, Element::kFloatComplex},
+      {MPI_C_DOUBLE_COMPLEX, Element::kDoubleComplex},
+      {MPI_C_LONG_DOUBLE_COMPLEX, Element::kLongDoubleComplex},
+      {MPI_C_BOOL, Element::kBool},
+      {MPI_CXX_BOOL, Element::kBool},
+      {MPI_CXX_FLOAT_COMPLEX, Element::kFloatComplex},
+      {MPI_CXX_DOUBLE_COMPLEX, Element::kDoubleComplex},
+      {MPI_CXX_LONG_DOUBLE_COMPLEX, Element::kLongDoubleComplex},
+      {MPI_BYTE, Element::kUint8, Meaning::kBits},
+      {MPI_INTEGER, Element::kInt32, Meaning::kNumber},
+      {MPI_REAL, Element::kFloat},
+      {MPI_DOUBLE_PRECISION, Element::kDouble},
+      {MPI_COMPLEX, Element::kFloatComplex},
+      {MPI_DOUBLE_COMPLEX, Element::kDoubleComplex},
+      {MPI_LOGICAL, Element::kInt32, Meaning::kTruth},
+      {MPI_INTEGER1, Element::kInt8, Meaning::kNumber},
+      {MPI_INTEGER2, Element::kInt16, Meaning::kNumber},
+      {MPI_INTEGER4, Element::kInt32, Meaning::kNumber},
+      {MPI_INTEGER8, Element::kInt64, Meaning::kNumber},
+      {MPI_REAL4, Element::kFloat},
+      {MPI_REAL8, Element::kDouble},
+      {MPI_COMPLEX8, Element::kFloatComplex},
+      {MPI_COMPLEX16, Element::kDoubleComplex},
+      {MPI_FLOAT_INT, Element::kFloatInt32},
+      {MPI_DOUBLE_INT, Element::kDoubleInt32},
+      {MPI_LONG_INT, kLongInt},
+      {MPI_2INT, Element::kInt32Int32},
+      {MPI_SHORT_INT, Element::kInt16Int32},
+      {MPI_LONG_DOUBLE_INT, Element::kLongDoubleInt32},
+      {MPI_2INTEGER, Element::kInt32Int32},
+      {MPI_2REAL, Element::kFloatFloat},
+      {MPI_2DOUBLE_PRECISION, Element::kDoubleDouble},
+  };
+  for (const Row& row : rows)
+    if (row.datatype == type && type != MPI_DATATYPE_NULL)
+      return row;
+  return std::nullopt;
+}
+
+// The types of MPI_Type_create_f90_real and its like are predefined too. Each is equivalent to a
+// named type of its size (MPI 4.0 section 19.1.5).
+std::optional<Row> row_of_kind(MPI_Datatype type) {
+  const struct {
+    int combiner;
+    Row row;
+  } kinds[] = {
+      {MPI_COMBINER_F90_REAL, {type, Element::kFloat}},
+      {MPI_COMBINER_F90_REAL, {type, Element::kDouble}},
+      {MPI_COMBINER_F90_REAL, {type, Element::kLongDouble}},
+      {MPI_COMBINER_F90_COMPLEX, {type, Element::kFloatComplex}},
+      {MPI_COMBINER_F90_COMPLEX, {type, Element::kDoubleComplex}},
+      {MPI_COMBINER_F90_COMPLEX, {type, Element::kLongDoubleComplex}},
+      {MPI_COMBINER_F90_INTEGER, {type, Element::kInt8, Meaning::kNumber}},
+      {MPI_COMBINER_F90_INTEGER, {type, Element::kInt16, Meaning::kNumber}},
+      {MPI_COMBINER_F90_INTEGER, {type, Element::kInt32, Meaning::kNumber}},
+      {MPI_COMBINER_F90_INTEGER, {type, Element::kInt64, Meaning::kNumber}},
+  };
+  const int combiner = combiner_of(type);
+  int size = 0;
+  PMPI_Type_size(type, &size);
+  for (const auto& kind : kinds)
+    if (kind.combiner == combiner && gpu::size_of(kind.row.element) == static_cast<size_t>(size))
+      return kind.row;
+  return std::nullopt;
+}
+
+std::optional<Operation> operation_of(MPI_Op op) {
+  const struct {
+    MPI_Op mpi;
+    Operation ours;
+  } rows[] = {
+      {MPI_MAX, Operation::kMax},
+      {MPI_MIN, Operation::kMin},
+      {MPI_SUM, Operation::kSum},
+      {MPI_PROD, Operation::kProduct},
+      {MPI_LAND, Operation::kLogicalAnd},
+      {MPI_LOR, Operation::kLogicalOr},
+      {MPI_LXOR, Operation::kLogicalXor},
+      {MPI_BAND, Operation::kBitAnd},
+      {MPI_BOR, Operation::kBitOr},
+      {MPI_BXOR, Operation::kBitXor},
+      {MPI_MAXLOC, Operation::kMaxLocation},
+      {MPI_MINLOC, Operation::kMinLocation},
+  };
+  for (const auto& row : rows)
+    if (row.mpi == op)
+      return row.ours;
+  return std::nullopt;
+}
+
+bool is_logical(Operation operation) {
+  return operation == Operation::kLogicalAnd || operation == Operation::kLogicalOr ||
+         operation == Operation::kLogicalXor;
+}
+bool is_bitwise(Operation operation) {
+  return operation == Operation::kBitAnd || operation == Operation::kBitOr || operation == Operation::kBitXor;
+}
+
+bool allows(Meaning meaning, Operation operation) {
+  switch (meaning) {
+    case Meaning::kElement: return true;
+    case Meaning::kNumber: return !is_logical(operation);
+    case Meaning::kTruth: return is_logical(operation);
+    case Meaning::kBits: return is_bitwise(operation);
+  }
+  return false;
+}
+
+std::string name_of(MPI_Datatype datatype) {
+  char name[MPI_MAX_OBJECT_NAME] = "";
+  int length = 0;
+  PMPI_Type_get_name(datatype, name, &length);
+  return {name, static_cast<size_t>(length)};
 }
 
 }  // namespace
 
-void follow_barrier(Context& context, const CollectiveScope& scope, RequestRecord& record) {
-  Builder builder(context, "MPI_Barrier", scope, record);
-  builder.exchange_with_all(kNothing, kNothing);
-  builder.finish();
+Reduction reduction_of(MPI_Op op, MPI_Datatype datatype) {
+  Reduction result;
+  const std::optional<Operation> operation = operation_of(op);
+  std::optional<Row> row = row_of(datatype);
+  if (!row)
+    row = row_of_kind(datatype);
+  if (!operation) {
+    result.error_class = MPI_ERR_OP;
+    result.error = "the operation is not one of MPI's own: a stream cannot call an operation of the program";
+  } else if (!row) {
+    result.error_class = MPI_ERR_TYPE;
+    result.error = is_named(datatype) ? "a stream cannot reduce the datatype " + name_of(datatype)
+                                      : "the datatype is not one of MPI's own";
+  } else if (!allows(row->meaning, *operation) || !gpu::is_defined(*operation, row->element)) {
+    result.error_class = MPI_ERR_OP;
+    result.error = "the operation is not defined for the datatype";
+  } else {
+    result.operation = *operation;
+    result.element = row->element;
+    result.size = gpu::size_of(row->element);
+  }
+  return result;
 }
 
-void follow_broadcast(Context& context, const Block& block, int root, const CollectiveScope& scope,
-                      RequestRecord& record) {
-  Builder builder(context, "MPI_Bcast", scope, record);
-  if (builder.rank() != root)
-    builder.receive({root, kTag}, block);
-  else
-    for (int peer = 0; peer < builder.size(); ++peer)
-      if (peer != root)
-        builder.send({peer, kTag}, block);
-  builder.finish();
-}
-
-void follow_allreduce(Context& context, const void* from, const Block& into, MPI_Op operation,
-                      const CollectiveScope& scope, RequestRecord& record) {
-  Builder builder(context, "MPI_Allreduce", scope, record);
-  const bool in_place = from == MPI_IN_PLACE;
-  void* const to = into.buffer;
-  const void* own = in_place ? to : from;
-  const Reduction reduction = reduction_of(operation, into.datatype);
-  if (reduction.error_class != MPI_SUCCESS) {
-    builder.refuse(reduction.error_class, reduction.error);
-    return builder.finish();
-  }
-  const auto elements = static_cast<size_t>(into.count);
-  const uint64_t bytes = elements * reduction.size;
-  if (elements > INT32_MAX / reduction.size) {
-    builder.refuse(MPI_ERR_COUNT, "a stream combines at most 2^31 - 1 bytes");
-    return builder.finish();
-  }
-  if (builder.size() == 1) {
-    if (!in_place) {
-      builder.send({0, kTag}, bytes_at(own, bytes));
-      builder.receive({0, kTag}, bytes_at(to, bytes));
-    }
-    return builder.finish();
-  }
-  // At the match give_arithmetic() sets where the contributions of other ranks go.
-  builder.exchange_with_all(bytes_at(own, bytes), bytes_at(to, bytes));
-  std::vector<uint64_t> parts(static_cast<size_t>(builder.size()), 0);
-  parts[static_cast<size_t>(builder.rank())] = reinterpret_cast<uint64_t>(own);
-  builder.collective().arithmetic = {
-      {reduction.element, reduction.operation, elements, std::move(parts)}, own, to, bytes};
-  builder.finish();
-}
-
-void follow_allgather(Context& context, const char* name, const Block& from, const std::vector<Block>& to,
-                      const CollectiveScope& scope, RequestRecord& record) {
-  Builder builder(context, name, scope, record);
-  const auto rank = static_cast<size_t>(builder.rank());
-  const bool in_place = from.buffer == MPI_IN_PLACE;
-  const Block& own = in_place ? to[rank] : from;
-  for (size_t peer = 0; peer < to.size(); ++peer) {
-    if (peer == rank && in_place)
-      continue;
-    builder.send({static_cast<int>(peer), kTag}, own);
-    builder.receive({static_cast<int>(peer), kTag}, to[peer]);
-  }
-  builder.finish();
-}
+// ---- Topologies
 
 namespace {
 
@@ -219,19 +262,6 @@ Neighbourhood neighbourhood_of(MPI_Comm communicator) {
   return {};
 }
 
-void follow_neighbor_alltoall(Context& context, const char* name, const Neighbourhood& neighbours,
-                              const std::vector<Block>& from, const std::vector<Block>& to,
-                              const CollectiveScope& scope, RequestRecord& record) {
-  Builder builder(context, name, scope, record);
-  for (size_t i = 0; i < neighbours.destinations.size(); ++i)
-    if (neighbours.destinations[i].peer != MPI_PROC_NULL)
-      builder.send(neighbours.destinations[i], from[i]);
-  for (size_t i = 0; i < neighbours.sources.size(); ++i)
-    if (neighbours.sources[i].peer != MPI_PROC_NULL)
-      builder.receive(neighbours.sources[i], to[i]);
-  builder.finish();
-}
-
 // ---- Parts
 
 std::vector<RequestRecord*> parts_of(const std::vector<RequestRecord*>& records) {
@@ -259,15 +289,16 @@ Status match_error(const RequestRecord& record) {
 
 namespace {
 
+constexpr uint64_t kLine = 64;  // bytes of a cache line
+
 // The device of both buffers.
 Result<int> place_of(Context& context, const Collective::Arithmetic& arithmetic) LANYARD_REQUIRES(context_locked) {
   if (context.gpus() == nullptr)
     return DeviceMemory::kHost;
-  const Result<int> own = context.gpus()->memory().device_of(arithmetic.own, arithmetic.bytes);
-  if (!own.ok())
-    return own;
-  const Result<int> into = context.gpus()->memory().device_of(arithmetic.into, arithmetic.bytes);
-  if (into.ok() && own.value() != into.value())
+  const DeviceMemory& memory = context.gpus()->memory();
+  LANYARD_ASSIGN_OR_RETURN(const int own, memory.device_of(arithmetic.own, arithmetic.bytes));
+  LANYARD_ASSIGN_OR_RETURN(const int into, memory.device_of(arithmetic.into, arithmetic.bytes));
+  if (own != into)
     return Status(Code::kUnsupported,
                   "the send and receive buffers must both be in host memory, or in memory of the same GPU");
   return into;
@@ -279,26 +310,22 @@ Status give_arithmetic(Context& context, const Collective::Arithmetic& arithmeti
   RequestRecord& last = *members.back();
   if (last.transfer.packing != nullptr)
     return {};
-  const Result<int> device = place_of(context, arithmetic);
-  if (!device.ok())
-    return device.status();
+  LANYARD_ASSIGN_OR_RETURN(const int device, place_of(context, arithmetic));
   // Each contribution gets its own cache lines. They need no initial value: messages fill them.
   const uint64_t stride = (std::max<uint64_t>(1, arithmetic.bytes) + kLine - 1) / kLine * kLine;
-  Result<std::shared_ptr<gpu::Packing>> packing =
-      device.value() == DeviceMemory::kHost
+  // It runs after the waits for all messages, like unpacking: all contributions have then arrived,
+  // and the card no longer reads the own one.
+  LANYARD_ASSIGN_OR_RETURN(
+      last.transfer.packing,
+      device == DeviceMemory::kHost
           ? gpu::make_host_combining(arithmetic.combination, stride, arithmetic.into)
-          : context.gpus()->make_combining(arithmetic.combination, stride, arithmetic.into, device.value());
-  if (!packing.ok())
-    return packing.status();
-  std::byte* place = packing.value()->packed.get();
+          : context.gpus()->make_combining(arithmetic.combination, stride, arithmetic.into, device));
+  std::byte* place = last.transfer.packing->packed.get();
   for (const auto& member : members)
     if (member->transfer.direction == core::Direction::kReceive) {
       member->transfer.buffer = place;
       place += stride;
     }
-  // It runs after the waits for all messages, like unpacking: all contributions have then arrived,
-  // and the card no longer reads the own one.
-  last.transfer.packing = std::move(packing.value());
   return {};
 }
 
@@ -314,13 +341,11 @@ Status give_arithmetic(Context& context, RequestRecord& record) {
 }
 
 bool RequestRecord::is_each_member(bool (RequestRecord::*is)() const) const {
-  return std::all_of(collective->members.begin(), collective->members.end(),
-                     [is](const auto& member) { return (member.get()->*is)(); });
+  return std::ranges::all_of(collective->members, [is](const auto& member) { return (member.get()->*is)(); });
 }
 
 bool RequestRecord::is_any_member(bool (RequestRecord::*is)() const) const {
-  return std::any_of(collective->members.begin(), collective->members.end(),
-                     [is](const auto& member) { return (member.get()->*is)(); });
+  return std::ranges::any_of(collective->members, [is](const auto& member) { return (member.get()->*is)(); });
 }
 
 }  // namespace lanyard::api

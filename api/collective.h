@@ -64,34 +64,6 @@ struct Collective {
   }
 };
 
-// The data sent to, or received from, one process.
-struct Block {
-  void* buffer = nullptr;
-  MPI_Count count = 0;
-  MPI_Datatype datatype = MPI_DATATYPE_NULL;
-};
-
-// Identifies the messages of one collective: a communicator, and a name that no other collective
-// has (Communicators::next_collective).
-struct CollectiveScope {
-  MPI_Comm communicator;
-  uint64_t name;
-};
-
-// Each of these fills an empty record for a call with these arguments. If the collective cannot be
-// matched, the record says why. Requires that the MPI's call has succeeded.
-void follow_barrier(Context& context, const CollectiveScope& scope, RequestRecord& record)
-    LANYARD_REQUIRES(context_locked);
-void follow_broadcast(Context& context, const Block& block, int root, const CollectiveScope& scope,
-                      RequestRecord& record) LANYARD_REQUIRES(context_locked);
-// `from` may be MPI_IN_PLACE.
-void follow_allreduce(Context& context, const void* from, const Block& into, MPI_Op operation,
-                      const CollectiveScope& scope, RequestRecord& record) LANYARD_REQUIRES(context_locked);
-// `to` has a block for each rank. If the buffer of `from` is MPI_IN_PLACE, the rest of
-// it is ignored.
-void follow_allgather(Context& context, const char* name, const Block& from, const std::vector<Block>& to,
-                      const CollectiveScope& scope, RequestRecord& record) LANYARD_REQUIRES(context_locked);
-
 // One end of an edge of a communicator's topology: a process, and a tag that distinguishes edges
 // between the same two processes.
 struct Edge {
@@ -104,10 +76,6 @@ struct Neighbourhood {
 };
 // In the order of the blocks in the buffers (MPI 4.0 section 8.6). Empty without a topology.
 Neighbourhood neighbourhood_of(MPI_Comm communicator);
-// `from` has a block for each destination, `to` for each source.
-void follow_neighbor_alltoall(Context& context, const char* name, const Neighbourhood& neighbours,
-                              const std::vector<Block>& from, const std::vector<Block>& to,
-                              const CollectiveScope& scope, RequestRecord& record) LANYARD_REQUIRES(context_locked);
 
 // A predefined MPI operation on a predefined datatype, in a form that a stream can run: without
 // calls of MPI, on any thread or device that runs the stream.

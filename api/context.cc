@@ -121,13 +121,7 @@ void Context::finish_queues() {
 // Polls the NIC until all processes that this one knows have called MPI_Finalize. Returns false if
 // one of them has ended without.
 bool Context::leave_peers() {
-  const auto missing = [this] {
-    std::string text = "waits for its peers to call MPI_Finalize";
-    for (uint32_t rank = 0; rank < size_; ++rank)
-      if (plane_->left_without_leave(rank))
-        text += "; " + plane_->why_lost(rank);
-    return text;
-  };
+  const auto missing = [this] { return "waits for its peers to call MPI_Finalize" + lost_peers(); };
   BlockingCall call(*this, {.name = "MPI_Finalize", .extra = missing});
   {
     const ContextLock lock(*this);
@@ -148,7 +142,7 @@ bool Context::leave_peers() {
       if (plane_->leave())
         return true;
       const auto now = BlockingCall::Clock::now();
-      if (!lost_since && is_any_lost())
+      if (!lost_since && !lost_peers().empty())
         lost_since = now;
       hopeless = lost_since && now - *lost_since > kAfterLoss;
       // At the deadline, report once and continue: a slow peer is no reason to abort the job.
@@ -165,11 +159,13 @@ bool Context::leave_peers() {
   }
 }
 
-bool Context::is_any_lost() const {
+// Each peer that has ended without MPI_Finalize, after a semicolon.
+std::string Context::lost_peers() const {
+  std::string text;
   for (uint32_t rank = 0; rank < size_; ++rank)
     if (plane_->left_without_leave(rank))
-      return true;
-  return false;
+      text += "; " + plane_->why_lost(rank);
+  return text;
 }
 
 // Stops streams that are not empty: they would use words and counters that are freed next. Returns
@@ -205,9 +201,7 @@ Context::Context() {
 
 // Communicates with no other process.
 Status Context::open_nic() {
-  Result<Settings> settings = Settings::from_environment();
-  LANYARD_RETURN_IF_ERROR(settings.status());
-  settings_ = settings.value();
+  LANYARD_ASSIGN_OR_RETURN(settings_, Settings::from_environment());
   Result<std::unique_ptr<gpu::Backend>> gpus = open_gpus(settings_);
   gpu_status_ = gpus.status();
   DeviceMemory* memory = nullptr;
@@ -274,6 +268,15 @@ int error_class_for(Context& context, Code code) {
     case Code::kFailed: return context.errors().class_of(LANYARD_ERROR_FAILED);
   }
   return MPI_ERR_OTHER;
+}
+
+int make_info(const InfoItems& items, MPI_Info* info) {
+  const int code = PMPI_Info_create(info);
+  if (code != MPI_SUCCESS)
+    return code;
+  for (const auto& [key, value] : items)
+    PMPI_Info_set(*info, key, value.c_str());
+  return MPI_SUCCESS;
 }
 
 }  // namespace lanyard::api

@@ -8,6 +8,8 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "api/communicators.h"
@@ -111,7 +113,7 @@ class Context {
   Status open_nic();
   void finish_queues();
   bool leave_peers();
-  bool is_any_lost() const;
+  std::string lost_peers() const;
   bool halt_streams();
 
   std::mutex lock_;
@@ -144,6 +146,10 @@ inline ContextLock::ContextLock(Context& context) : lock_(context.lock_) {}
 
 // The MPI error class for a Status code.
 int error_class_for(Context& context, Code code);
+
+// A new info object of these items. Returns the MPI's error code.
+using InfoItems = std::vector<std::pair<const char*, std::string>>;
+int make_info(const InfoItems& items, MPI_Info* info);
 
 }  // namespace lanyard::api
 

@@ -16,11 +16,15 @@
 namespace lanyard::api {
 
 Status ControlThread::start() {
-  listens_ = context_.plane().listen(listener());
-  Result<std::thread> thread = start_service_thread("lanyard-control", [this] { run(); });
-  if (thread.ok())
-    thread_ = std::move(thread.value());
-  return thread.status();
+  const auto on_arrival = [](void* object) {
+    auto* self = static_cast<ControlThread*>(object);
+    self->context_.plane().notice();
+    if (self->polling_threads_.load() == 0)
+      self->wake();
+  };
+  listens_ = context_.plane().listen({on_arrival, this});
+  LANYARD_ASSIGN_OR_RETURN(thread_, start_service_thread("lanyard-control", [this] { run(); }));
+  return {};
 }
 
 void ControlThread::stop() {
@@ -30,16 +34,6 @@ void ControlThread::stop() {
     return;
   thread_.join();
   context_.plane().stop_listening();
-}
-
-nic::Listener ControlThread::listener() {
-  return {[](void* object) {
-            auto* self = static_cast<ControlThread*>(object);
-            self->context_.plane().notice();
-            if (self->polling_threads_.load() == 0)
-              self->wake();
-          },
-          this};
 }
 
 void ControlThread::wake() {

@@ -35,8 +35,6 @@ class ControlThread {
   void end_polling() LANYARD_EXCLUDES(context_locked);
   // Wakes the control thread. Any thread.
   void wake();
-  // The NIC calls it when a message has arrived.
-  nic::Listener listener();
 
  private:
   // How long it sleeps: if it must poll, and otherwise.

@@ -155,10 +155,8 @@ class Flattening {
                           ", and cannot be matched (use MPI_Type_create_subarray, or a contiguous "
                           "buffer of bytes, filled by MPI_Pack or by a kernel on the stream)");
     }
-    const Result<Shape> inner = shape_of(made.datatype(), depth + 1);
-    if (!inner.ok())
-      return inner.status();
-    return of_one(made, inner.value(), extent_of(made.datatype()));
+    LANYARD_ASSIGN_OR_RETURN(const Shape inner, shape_of(made.datatype(), depth + 1));
+    return of_one(made, inner, extent_of(made.datatype()));
   }
 
  private:
@@ -233,10 +231,8 @@ class Flattening {
     for (size_t i = 0; i < count; ++i) {
       if (made.count(1 + i) == 0)
         continue;
-      const Result<Shape> inner = shape_of(made.datatype(i), depth + 1);
-      if (!inner.ok())
-        return inner;
-      LANYARD_RETURN_IF_ERROR(add(parts, repeat(inner.value(), made.count(1 + i), extent_of(made.datatype(i))),
+      LANYARD_ASSIGN_OR_RETURN(Shape inner, shape_of(made.datatype(i), depth + 1));
+      LANYARD_RETURN_IF_ERROR(add(parts, repeat(std::move(inner), made.count(1 + i), extent_of(made.datatype(i))),
                                   made.number(1 + count + i)));
     }
     return sequence(std::move(parts));
@@ -252,10 +248,8 @@ int combiner_of(MPI_Datatype datatype) { return Contents::combiner_of(datatype);
 Result<Elements> elements_of(MPI_Datatype datatype, uint64_t count) {
   if (count == 0)
     return Elements();
-  Result<Shape> one = Flattening().shape_of(datatype, 0);
-  if (!one.ok())
-    return one.status();
-  const Shape shape = repeat(std::move(one.value()), count, extent_of(datatype));
+  LANYARD_ASSIGN_OR_RETURN(Shape one, Flattening().shape_of(datatype, 0));
+  const Shape shape = repeat(std::move(one), count, extent_of(datatype));
   if (shape.empty())
     return Elements();
   if (shape.is_run())

@@ -149,11 +149,11 @@ int raise_not_initialised(const char* call) {
                "MPI is not initialised, or is finalised (Lanyard needs MPI_Init; MPI_Session_init is not enough)");
 }
 
-int check_array(int count, const MPI_Request requests[], std::string* text) {
+Refusal check_array(int count, const MPI_Request requests[]) {
   if (count >= 0 && (count == 0 || requests != nullptr))
-    return MPI_SUCCESS;
-  *text = "the number of requests is negative, or their array is a null pointer";
-  return count < 0 ? MPI_ERR_COUNT : MPI_ERR_ARG;
+    return {};
+  return {count < 0 ? MPI_ERR_COUNT : MPI_ERR_ARG,
+          "the number of requests is negative, or their array is a null pointer"};
 }
 
 }  // namespace lanyard::api

@@ -63,10 +63,21 @@ class Errors {
 // BlockingCall that is not hidden. If MPI is not initialised, or finalised, it writes the text to
 // stderr. If MPI_Init bypassed Lanyard, it ends the job.
 int raise(const char* call, MPI_Comm communicator, int error_class, const std::string& text);
+// The error of a call, or none.
+struct Refusal {
+  int error_class = MPI_SUCCESS;
+  std::string text;
+  MPI_Comm communicator = MPI_COMM_WORLD;  // of the request in error, or of the first
+};
+// The same for an error found under the lock. Returns MPI_SUCCESS if there is none.
+inline int raise(const char* call, const Refusal& refusal) {
+  return refusal.error_class == MPI_SUCCESS ? MPI_SUCCESS
+                                            : raise(call, refusal.communicator, refusal.error_class, refusal.text);
+}
 // The same for a call before MPI_Init or after MPI_Finalize.
 int raise_not_initialised(const char* call);
-// Checks count and address of an array of requests: MPI_SUCCESS, or an error class and its text.
-int check_array(int count, const MPI_Request requests[], std::string* text);
+// Checks count and address of an array of requests.
+Refusal check_array(int count, const MPI_Request requests[]);
 
 }  // namespace lanyard::api
 

@@ -15,19 +15,10 @@
 #include "api/context.h"
 #include "api/followed_calls.h"
 #include "api/match_call.h"
-#include "api/watched_handles.h"
+
+namespace lanyard::api {
 
 namespace {
-
-using lanyard::api::BlockingCall;
-using lanyard::api::Context;
-using lanyard::api::ContextLock;
-using lanyard::api::describe;
-using lanyard::api::MatchCall;
-using lanyard::api::parts_of;
-using lanyard::api::raise;
-using lanyard::api::RequestRecord;
-using lanyard::api::watched;
 
 enum class Call { kStart, kComplete };
 
@@ -204,46 +195,45 @@ int complete_several(const char* name, int code, const Matches& matches, const i
 
 // ---- The calls if are_plain() is false
 
-[[gnu::noinline]] int start(int count, MPI_Request requests[], bool single) {
+// Checks a call. If that finds no error, the result is make(matches).
+template <typename Make>
+int check_and(const char* name, Call call, int count, const MPI_Request requests[], Make make) {
   Matches matches;
-  if (const int code = check(single ? "MPI_Start" : "MPI_Startall", Call::kStart, count, requests, &matches);
-      code != MPI_SUCCESS)
-    return code;
-  return single ? PMPI_Start(requests) : PMPI_Startall(count, requests);
+  const int code = check(name, call, count, requests, &matches);
+  return code != MPI_SUCCESS ? code : make(matches);
+}
+
+[[gnu::noinline]] int start(int count, MPI_Request requests[], bool single) {
+  return check_and(single ? "MPI_Start" : "MPI_Startall", Call::kStart, count, requests,
+                   [&](const Matches&) { return single ? PMPI_Start(requests) : PMPI_Startall(count, requests); });
 }
 
 [[gnu::noinline]] int test(const char* name, MPI_Request* request, int* flag, MPI_Status* status) {
-  Matches matches;
-  const int code = check(name, Call::kComplete, 1, request, &matches);
-  return code != MPI_SUCCESS ? code : complete_one(PMPI_Test(request, flag, status), matches, 0);
+  return check_and(name, Call::kComplete, 1, request,
+                   [&](const Matches& matches) { return complete_one(PMPI_Test(request, flag, status), matches, 0); });
 }
 
 [[gnu::noinline]] int testall(const char* name, int count, MPI_Request requests[], int* flag, MPI_Status* statuses) {
-  Matches matches;
-  int code = check(name, Call::kComplete, count, requests, &matches);
-  if (code != MPI_SUCCESS)
-    return code;
-  code = PMPI_Testall(count, requests, flag, statuses);
-  return code == MPI_SUCCESS && !*flag ? code : complete_several(name, code, matches, &count, nullptr, statuses);
+  return check_and(name, Call::kComplete, count, requests, [&](const Matches& matches) {
+    const int code = PMPI_Testall(count, requests, flag, statuses);
+    return code == MPI_SUCCESS && !*flag ? code : complete_several(name, code, matches, &count, nullptr, statuses);
+  });
 }
 
 [[gnu::noinline]] int testany(const char* name, int count, MPI_Request requests[], int* index, int* flag,
                               MPI_Status* status) {
-  Matches matches;
-  int code = check(name, Call::kComplete, count, requests, &matches);
-  if (code != MPI_SUCCESS)
-    return code;
-  code = PMPI_Testany(count, requests, index, flag, status);
-  return complete_one(code, matches, code == MPI_SUCCESS && *flag ? *index : MPI_UNDEFINED);
+  return check_and(name, Call::kComplete, count, requests, [&](const Matches& matches) {
+    const int code = PMPI_Testany(count, requests, index, flag, status);
+    return complete_one(code, matches, code == MPI_SUCCESS && *flag ? *index : MPI_UNDEFINED);
+  });
 }
 
 [[gnu::noinline]] int testsome(const char* name, int count, MPI_Request requests[], int* done, int indices[],
                                MPI_Status* statuses) {
-  Matches matches;
-  const int code = check(name, Call::kComplete, count, requests, &matches);
-  return code != MPI_SUCCESS ? code
-                             : complete_several(name, PMPI_Testsome(count, requests, done, indices, statuses), matches,
-                                                done, indices, statuses);
+  return check_and(name, Call::kComplete, count, requests, [&](const Matches& matches) {
+    return complete_several(name, PMPI_Testsome(count, requests, done, indices, statuses), matches, done, indices,
+                            statuses);
+  });
 }
 
 [[gnu::noinline]] int wait(MPI_Request* request, MPI_Status* status) {
@@ -275,22 +265,23 @@ int complete_several(const char* name, int code, const Matches& matches, const i
 }
 
 [[gnu::noinline]] int cancel(MPI_Request* request) {
-  Matches matches;
-  const int code = check("MPI_Cancel", Call::kComplete, 1, request, &matches);
-  if (code != MPI_SUCCESS)
-    return code;
-  if (!matches.empty())
-    return raise("MPI_Cancel", MPI_COMM_WORLD, MPI_ERR_REQUEST, "a match request cannot be cancelled");
-  return PMPI_Cancel(request);
+  return check_and("MPI_Cancel", Call::kComplete, 1, request, [&](const Matches& matches) {
+    return matches.empty()
+               ? PMPI_Cancel(request)
+               : raise("MPI_Cancel", MPI_COMM_WORLD, MPI_ERR_REQUEST, "a match request cannot be cancelled");
+  });
 }
 
 [[gnu::noinline]] int get_status(MPI_Request request, int* flag, MPI_Status* status) {
-  Matches matches;
-  const int code = check("MPI_Request_get_status", Call::kComplete, 1, &request, &matches);
-  return code != MPI_SUCCESS ? code : PMPI_Request_get_status(request, flag, status);
+  return check_and("MPI_Request_get_status", Call::kComplete, 1, &request,
+                   [&](const Matches&) { return PMPI_Request_get_status(request, flag, status); });
 }
 
 }  // namespace
+
+}  // namespace lanyard::api
+
+using namespace lanyard::api;
 
 extern "C" {
 

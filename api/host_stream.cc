@@ -7,19 +7,16 @@
 #include "api/errors.h"
 #include "api/queue.h"
 
-using lanyard::Status;
-using lanyard::api::BlockingCall;
-using lanyard::api::Context;
-using lanyard::api::raise;
+using namespace lanyard;
+using namespace lanyard::api;
 
 namespace {
 
 // The state of the stream, if it has a queue.
-std::string describe(Context& context, const lanyard_host_stream& stream)
-    LANYARD_REQUIRES(lanyard::api::context_locked) {
+std::string describe_stream(Context& context, const lanyard_host_stream& stream) LANYARD_REQUIRES(context_locked) {
   for (const auto& queue : context.queues())
     if (queue->host_stream == &stream && queue->core != nullptr)
-      return lanyard::api::describe_queue(*queue).text;
+      return describe_queue(*queue).text;
   return "the stream has no queue";
 }
 
@@ -45,7 +42,7 @@ int Lanyard_Host_stream_launch(Lanyard_Host_stream stream, void (*kernel)(void*)
   const Status status = stream->stream.launch(kernel, argument);
   if (status.ok())
     return MPI_SUCCESS;
-  const bool argument_wrong = status.code() == lanyard::Code::kInvalidArgument;
+  const bool argument_wrong = status.code() == Code::kInvalidArgument;
   return raise("MPIX_Host_stream_launch", MPI_COMM_WORLD, argument_wrong ? MPI_ERR_ARG : MPI_ERR_NO_MEM,
                status.message());
 }
@@ -53,14 +50,14 @@ int Lanyard_Host_stream_launch(Lanyard_Host_stream stream, void (*kernel)(void*)
 int Lanyard_Host_stream_synchronize(Lanyard_Host_stream stream) {
   if (!lanyard_host_stream::valid(stream))
     return invalid("MPIX_Host_stream_synchronize");
-  if (lanyard::gpu::HostStream::inside_kernel())
+  if (gpu::HostStream::inside_kernel())
     return raise("MPIX_Host_stream_synchronize", MPI_COMM_WORLD, LANYARD_ERR_BUSY,
                  "called by a kernel of a host stream, which must not wait for a stream");
   std::optional<BlockingCall> call;  // for warnings, while MPI is initialised
   if (Context* context = Context::get(); context != nullptr && context->nic_status().ok())
     call.emplace(*context, BlockingCall::Subject{.name = "MPIX_Host_stream_synchronize",
-                                                 .extra = [=]() LANYARD_REQUIRES(lanyard::api::context_locked) {
-                                                   return describe(*context, *stream);
+                                                 .extra = [=]() LANYARD_REQUIRES(context_locked) {
+                                                   return describe_stream(*context, *stream);
                                                  }});
   const Status status = stream->stream.synchronize();
   call.reset();

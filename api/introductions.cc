@@ -36,7 +36,10 @@ Introductions::Introductions(uint32_t rank, uint32_t ranks) : rank_(rank), writt
 }
 
 Introductions::~Introductions() {
-  stop();
+  for (const std::unique_ptr<Post>& post : expected_) {
+    PMPI_Cancel(&post->request);
+    PMPI_Wait(&post->request, MPI_STATUS_IGNORE);
+  }
   for (std::unique_ptr<Post>& post : sent_) {
     int done = 0;
     if (PMPI_Test(&post->request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0)
@@ -157,14 +160,6 @@ void Introductions::take_leave(core::ControlPlane& plane) {
     send(peer, Letter::Kind::kEnds, {});
     plane.part_from(peer, "has been told that this process ends");
   }
-}
-
-void Introductions::stop() {
-  for (const std::unique_ptr<Post>& post : expected_) {
-    PMPI_Cancel(&post->request);
-    PMPI_Wait(&post->request, MPI_STATUS_IGNORE);
-  }
-  expected_.clear();
 }
 
 }  // namespace lanyard::api

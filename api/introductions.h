@@ -27,7 +27,7 @@ class Introductions {
  public:
   // Requires that MPI is initialised. `ranks`: the size of MPI_COMM_WORLD.
   Introductions(uint32_t rank, uint32_t ranks);
-  // Calls stop(). Leaks letters that MPI has not sent yet.
+  // Cancels the receives of expected letters. Leaks letters that MPI has not sent yet.
   ~Introductions();
   Introductions(const Introductions&) = delete;
   Introductions& operator=(const Introductions&) = delete;
@@ -51,8 +51,6 @@ class Introductions {
   void take_leave(core::ControlPlane& plane) LANYARD_REQUIRES(context_locked);
   // For MPI_Finalize: as progress(), whether a letter is awaited or not.
   void drain(core::ControlPlane& plane) LANYARD_REQUIRES(context_locked);
-  // Cancels the receives of expected letters. Requires that no other thread uses this object.
-  void stop();
 
  private:
   // Sent as bytes.

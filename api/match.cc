@@ -25,46 +25,39 @@ constexpr std::chrono::milliseconds kSleep{1};
 // A matching call polls the NIC after beginning this many matches.
 constexpr size_t kBetweenPolls = 64;
 
-// Returns an error class if the record cannot be matched, else MPI_SUCCESS. `resume`: accepts a
-// match that an earlier blocking call gave up at its deadline.
-int check_record(Context& context, RequestRecord* record, MPI_Request request, bool resume, std::string* error)
+// The error if the record cannot be matched. `resume`: accepts a match that an earlier blocking call
+// gave up at its deadline.
+Refusal check_record(Context& context, RequestRecord* record, MPI_Request request, bool resume)
     LANYARD_REQUIRES(context_locked) {
-  if (record == nullptr) {
-    *error = request == MPI_REQUEST_NULL ? "the request is MPI_REQUEST_NULL"
-                                         : "the request is not a persistent point-to-point request (of persistent "
-                                           "collectives only those of MPIX_Barrier_init and its like are matched), or "
-                                           "the call that made it bypassed Lanyard: check the order of MPI tools";
-    return MPI_ERR_REQUEST;
-  }
-  if (record->unusable_class != MPI_SUCCESS) {
-    *error = record->unusable;
-    return record->unusable_class;
-  }
-  if (!context.nic_status().ok()) {
-    *error = context.nic_status().message();
-    return context.errors().class_of(LANYARD_ERROR_NIC);
-  }
-  if (record->matched() && !(resume && record->gave_up)) {
-    *error = "the request (" + describe(*record) + ") is matched already: match each request once";
-    return MPI_ERR_REQUEST;
-  }
-  if (record->in_imatch || (record->matching() && !resume)) {
-    *error = "the request (" + describe(*record) + ") is being matched already: wait for that match";
-    return MPI_ERR_REQUEST;
-  }
+  if (record == nullptr)
+    return {MPI_ERR_REQUEST, request == MPI_REQUEST_NULL
+                                 ? "the request is MPI_REQUEST_NULL"
+                                 : "the request is not a persistent point-to-point request (of persistent collectives "
+                                   "only those of MPIX_Barrier_init and its like are matched), or the call that made "
+                                   "it bypassed Lanyard: check the order of MPI tools"};
+  if (record->unusable_class != MPI_SUCCESS)
+    return {record->unusable_class, record->unusable};
+  if (!context.nic_status().ok())
+    return {context.errors().class_of(LANYARD_ERROR_NIC), context.nic_status().message()};
+  const auto refuse = [&](const char* why) {
+    return Refusal{MPI_ERR_REQUEST, "the request (" + describe(*record) + ") " + why};
+  };
+  if (record->matched() && !(resume && record->gave_up))
+    return refuse("is matched already: match each request once");
+  if (record->in_imatch || (record->matching() && !resume))
+    return refuse("is being matched already: wait for that match");
   // The MPI says that an inactive request is complete; but not for collectives of MPICH.
   int complete = 0;
   if (record->collective == nullptr && PMPI_Request_get_status(request, &complete, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
-      !complete) {
-    *error = "the request (" + describe(*record) + ") was started by MPI_Start: complete it before its match";
-    return MPI_ERR_REQUEST;
-  }
+      !complete)
+    return refuse("was started by MPI_Start: complete it before its match");
+  if (record->in_call)
+    return refuse("is in the array twice");
   // Last, because it allocates. If another request makes the call fail, the next call uses it.
-  if (const Status status = give_arithmetic(context, *record); !status.ok()) {
-    *error = describe(*record) + ": " + status.message();
-    return status.code() == Code::kExhausted ? MPI_ERR_NO_MEM : error_class_for(context, status.code());
-  }
-  return MPI_SUCCESS;
+  if (const Status status = give_arithmetic(context, *record); !status.ok())
+    return {status.code() == Code::kExhausted ? MPI_ERR_NO_MEM : error_class_for(context, status.code()),
+            describe(*record) + ": " + status.message()};
+  return {};
 }
 
 // Sends letters to the peers of the requests, and expects letters for receives from any source.
@@ -90,28 +83,22 @@ void tell_peers_of_no_card(Context& context, int count, const MPI_Request reques
 
 struct Collected {
   std::vector<RequestRecord*> records;
-  MPI_Comm communicator = MPI_COMM_WORLD;
-  int error_class = MPI_SUCCESS;
-  std::string error;
+  Refusal error;
 };
 
 // Checks the requests of a matching call, and returns their records or the first error.
 Collected collect(Context& context, int count, MPI_Request requests[], bool resume) LANYARD_REQUIRES(context_locked) {
-  Collected result;
-  result.error_class = check_array(count, requests, &result.error);
-  if (result.error_class == MPI_SUCCESS && !context.nic_status().ok())
+  Collected result{{}, check_array(count, requests)};
+  Refusal& error = result.error;
+  if (error.error_class == MPI_SUCCESS && !context.nic_status().ok())
     tell_peers_of_no_card(context, count, requests);
-  for (int i = 0; i < count && result.error_class == MPI_SUCCESS; ++i) {
+  for (int i = 0; i < count && error.error_class == MPI_SUCCESS; ++i) {
     RequestRecord* record = context.requests().find(requests[i]);
-    if (record != nullptr)
-      result.communicator = record->communicator;
-    result.error_class = check_record(context, record, requests[i], resume, &result.error);
-    if (result.error_class == MPI_SUCCESS && record->in_call) {
-      result.error_class = MPI_ERR_REQUEST;
-      result.error = "the request (" + describe(*record) + ") is in the array twice";
-    }
-    if (result.error_class != MPI_SUCCESS) {
-      result.error = "request " + std::to_string(i) + ": " + result.error;
+    const MPI_Comm communicator = record != nullptr ? record->communicator : error.communicator;
+    error = check_record(context, record, requests[i], resume);
+    error.communicator = communicator;
+    if (error.error_class != MPI_SUCCESS) {
+      error.text = "request " + std::to_string(i) + ": " + error.text;
     } else {
       record->in_call = true;
       result.records.push_back(record);
@@ -145,19 +132,15 @@ Status give_packing(Context& context, RequestRecord& record) LANYARD_REQUIRES(co
   const auto begin = reinterpret_cast<uintptr_t>(record.transfer.buffer) + static_cast<uintptr_t>(layout.lowest());
   int on = DeviceMemory::kHost;
   if (context.gpus() != nullptr) {
-    const Result<int> device = context.gpus()->memory().device_of(
-        reinterpret_cast<const void*>(begin), static_cast<uint64_t>(layout.highest() - layout.lowest()));
-    if (!device.ok())
-      return device.status();
-    on = device.value();
+    LANYARD_ASSIGN_OR_RETURN(
+        on, context.gpus()->memory().device_of(reinterpret_cast<const void*>(begin),
+                                               static_cast<uint64_t>(layout.highest() - layout.lowest())));
   }
-  Result<std::shared_ptr<gpu::Packing>> packing =
-      on == DeviceMemory::kHost ? host_packing(record.layout, record.transfer.buffer)
-                                : context.gpus()->make_packing(record.layout, record.transfer.buffer, on);
-  if (!packing.ok())
-    return packing.status();
-  transfer.buffer = packing.value()->packed.get();
-  transfer.packing = std::move(packing.value());
+  LANYARD_ASSIGN_OR_RETURN(transfer.packing,
+                           on == DeviceMemory::kHost
+                               ? host_packing(record.layout, record.transfer.buffer)
+                               : context.gpus()->make_packing(record.layout, record.transfer.buffer, on));
+  transfer.buffer = transfer.packing->packed.get();
   return {};
 }
 
@@ -301,18 +284,15 @@ std::string wait_for(Context& context, Polling& polling, const std::vector<Reque
   }
 }
 
-// The error class of a match that has ended. MPI_SUCCESS: it is matched, and the status is filled.
-int outcome(Context& context, const RequestRecord& record, MPI_Status* status, std::string* error) {
+// The error of a match that has ended. If it is matched, there is none, and the status is filled.
+Refusal outcome(Context& context, const RequestRecord& record, MPI_Status* status) LANYARD_REQUIRES(context_locked) {
   if (record.matched()) {
-    if (record.collective == nullptr)
-      fill_match_status(*record.core, status);
-    else
-      fill_match_status(core::Request(), status);
-    return MPI_SUCCESS;
+    const core::Request empty;  // a send: gives MPI's empty status
+    fill_match_status(record.collective == nullptr ? *record.core : empty, status);
+    return {};
   }
   const Status why = match_error(record);
-  *error = why.message();
-  return error_class_for(context, why.code());
+  return {error_class_for(context, why.code()), why.message(), record.communicator};
 }
 
 // Checks the requests of a blocking call, begins their matches, and waits until these have ended.
@@ -325,7 +305,7 @@ std::string match_and_wait(Context& context, int count, MPI_Request requests[], 
   {
     const ContextLock lock(context);
     collected = collect(context, count, requests, true);
-    if (collected.error_class != MPI_SUCCESS || collected.records.empty())
+    if (collected.error.error_class != MPI_SUCCESS || collected.records.empty())
       return "";
     begin(context, collected.records, requests);
     // Other threads can neither free nor match the requests during the call.
@@ -348,40 +328,33 @@ int match(const char* name, int count, MPI_Request requests[], MPI_Status status
     return raise_not_initialised(name);
   Collected collected;
   const std::string stall = match_and_wait(*context, count, requests, name, collected);
-  if (collected.error_class != MPI_SUCCESS)
-    return raise(name, collected.communicator, collected.error_class, collected.error);
+  if (collected.error.error_class != MPI_SUCCESS)
+    return raise(name, collected.error);
   if (!stall.empty())
-    return raise(name, collected.communicator, LANYARD_ERR_STALLED, "the deadline passed: " + stall);
+    return raise(name, collected.error.communicator, LANYARD_ERR_STALLED, "the deadline passed: " + stall);
 
   int failed = 0;
-  std::string first;
-  int first_class = MPI_SUCCESS;
+  Refusal first;
   {
     const ContextLock lock(*context);
     for (int i = 0; i < count; ++i) {
       MPI_Status* status =
           statuses == MPI_STATUSES_IGNORE || statuses == MPI_STATUS_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
-      std::string error;
-      const int error_class = outcome(*context, *collected.records[static_cast<size_t>(i)], status, &error);
-      if (error_class == MPI_SUCCESS)
+      const Refusal error = outcome(*context, *collected.records[static_cast<size_t>(i)], status);
+      if (error.error_class == MPI_SUCCESS)
         continue;
       if (status != MPI_STATUS_IGNORE)
-        status->MPI_ERROR = context->errors().code(error_class, error);
-      if (failed++ == 0) {
+        status->MPI_ERROR = context->errors().code(error.error_class, error.text);
+      if (failed++ == 0)
         first = error;
-        first_class = error_class;
-        collected.communicator = collected.records[static_cast<size_t>(i)]->communicator;
-      }
     }
     for (RequestRecord* record : collected.records)
       record->in_imatch = false;
   }
-  if (failed == 0)
-    return MPI_SUCCESS;
-  if (single)
-    return raise(name, collected.communicator, first_class, first);
-  return raise(name, collected.communicator, MPI_ERR_IN_STATUS,
-               std::to_string(failed) + " of the matches failed, the first: " + first);
+  if (failed > 0 && !single)
+    first = {MPI_ERR_IN_STATUS, std::to_string(failed) + " of the matches failed, the first: " + first.text,
+             first.communicator};
+  return raise(name, first);
 }
 
 int imatch(const char* name, int count, MPI_Request requests[], MPI_Request* match_request) {
@@ -398,7 +371,7 @@ int imatch(const char* name, int count, MPI_Request requests[], MPI_Request* mat
   {
     const ContextLock lock(*context);
     collected = collect(*context, count, requests, false);
-    if (collected.error_class == MPI_SUCCESS) {
+    if (collected.error.error_class == MPI_SUCCESS) {
       begin(*context, collected.records, requests);
       call->take(collected.records);
       *match_request = call->handle();
@@ -408,7 +381,7 @@ int imatch(const char* name, int count, MPI_Request requests[], MPI_Request* mat
     }
   }
   call->discard();
-  return raise(name, collected.communicator, collected.error_class, collected.error);
+  return raise(name, collected.error);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "api/match_call.h"
 
 #include "api/collective.h"
-#include "api/watched_handles.h"
 
 namespace lanyard::api {
 

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 
 #include "api/blocking_call.h"
 #include "api/collective.h"
+#include "gpu/host/host_stream.h"
 
 namespace lanyard::api {
 
@@ -52,9 +54,7 @@ int raise_no_queue(const char* call) {
 }
 
 std::optional<Refusal> collect_requests(Context& context, int count, MPI_Request requests[]) {
-  Refusal refusal;
-  refusal.error_class = check_array(count, requests, &refusal.text);
-  if (refusal.error_class != MPI_SUCCESS)
+  if (Refusal refusal = check_array(count, requests); refusal.error_class != MPI_SUCCESS)
     return refusal;
   context.scratch().clear();
   for (int i = 0; i < count; ++i) {
@@ -101,8 +101,7 @@ int enqueue(const char* name, Lanyard_Queue handle, int count, MPI_Request reque
     }
     if (queue == nullptr || refusal) {
       blocking.reset();
-      return queue == nullptr ? raise_no_queue(name)
-                              : raise(name, refusal->communicator, refusal->error_class, refusal->text);
+      return queue == nullptr ? raise_no_queue(name) : raise(name, *refusal);
     }
     if (!blocking)
       blocking.emplace(context, BlockingCall::Subject{.name = name, .queue = queue, .extra = [&obstacle] {
@@ -116,6 +115,14 @@ int enqueue(const char* name, Lanyard_Queue handle, int count, MPI_Request reque
     context.helper().help();
     sched_yield();
   }
+}
+
+// The queue with this handle. Null for another handle, and while MPI is not initialised.
+lanyard_queue* look_up(Context* context, Lanyard_Queue handle) {
+  if (context == nullptr)
+    return nullptr;
+  const ContextLock lock(*context);
+  return find_queue(*context, handle);
 }
 
 // Attaches the user's stream to a queue. error_class is MPI_SUCCESS on success.
@@ -158,6 +165,178 @@ Refusal take_device_stream(Context& context, lanyard_queue& queue, Lanyard_Queue
 
 }  // namespace
 
+// ---- Waiting until a queue is empty
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A waiting thread polls for this long before it sleeps between polls.
+constexpr std::chrono::microseconds kSpin{50};
+constexpr std::chrono::milliseconds kSleep{1};
+// Rounds between two yields: some 10 us if this thread has the processor core to itself, else less
+// than 1 us.
+constexpr uint64_t kRoundsAlone = 128;
+constexpr uint64_t kRoundsAmongOthers = 8;
+// A longer yield has run another thread.
+constexpr std::chrono::microseconds kShortYield{3};
+// Time between two queries of a device's driver.
+constexpr std::chrono::microseconds kBetweenQuestions{4};
+
+void pause_for(std::chrono::nanoseconds time) {
+  const Clock::time_point end = Clock::now() + time;
+  while (Clock::now() < end) {
+  }
+}
+
+// One wait, used by one thread.
+class QueueWait {
+ public:
+  QueueWait(Context& context, lanyard_queue& queue, const char* caller)
+      : context_(context),
+        queue_(queue),
+        stream_(queue.stream()),
+        // A host stream runs on this thread, which also drives the card. With a deadline the stream
+        // runs on its own thread, so that this one can report a kernel that never returns. With a
+        // device stream the card's own thread drives; it shares the driver, so poll that rarely.
+        is_host_(queue.device_stream == nullptr),
+        runs_here_(is_host_ && context.settings().deadline.count() == 0),
+        call_(context, {.name = caller, .queue = &queue}),
+        spin_until_(call_.begin() + kSpin),
+        executed_(stream_.executed()),
+        moved_(context.nic().activity()) {
+    if (is_host_)
+      context_.nic().attend();
+    if (runs_here_)
+      stream_.attend();
+  }
+  ~QueueWait() {
+    if (runs_here_)
+      stream_.leave();
+    if (is_host_)
+      context_.nic().leave();
+  }
+  QueueWait(const QueueWait&) = delete;
+  QueueWait& operator=(const QueueWait&) = delete;
+
+  // Returns nothing once all is complete, or the first error.
+  std::optional<Refusal> run() {
+    for (uint64_t round = 0;; ++round) {
+      const uint64_t seen = context_.nic().activity();
+      const bool empty = poll_stream();
+      if (const Status health = stream_.health(); !health.ok())
+        return Refusal{LANYARD_ERR_FAILED, "the stream cannot continue: " + health.message()};
+      if (empty || round % 64 == 0) {
+        bool complete = false;
+        if (std::optional<Refusal> failure = poll_card(complete))
+          return failure;
+        if (complete && empty)
+          return std::nullopt;
+      }
+      if (round % rounds_per_yield_ != rounds_per_yield_ - 1 || yield_and_keep_spinning())
+        continue;
+      if (std::optional<Refusal> failure = check_peers_and_deadline())
+        return failure;
+      sleep_since(seen);
+    }
+  }
+
+ private:
+  // True if the stream is empty.
+  bool poll_stream() {
+    const bool empty = is_host_ && !runs_here_ ? stream_.is_empty() : stream_.poll();
+    if (!is_host_ && !empty)
+      pause_for(kBetweenQuestions);
+    return empty;
+  }
+
+  // Sets `complete` if all starts of the queue have completed. Returns a failure, or nothing.
+  std::optional<Refusal> poll_card(bool& complete) {
+    context_.helper().help();
+    const ContextLock lock(context_);
+    // Before take_failure(): all failures are known once the queue is complete.
+    complete = queue_.core->settled();
+    // With sender-flag the queue waits for answers of senders: read them at once.
+    if (!complete && context_.endpoint().raises_flags() && context_.plane().pending())
+      context_.plane().progress();
+    return take_failure();
+  }
+
+  // A failure of this queue that was not reported yet.
+  std::optional<Refusal> take_failure() LANYARD_REQUIRES(context_locked) {
+    core::Endpoint& endpoint = context_.endpoint();
+    if (const core::Request* failed = endpoint.take_failed(*queue_.core)) {
+      const std::string text =
+          "an operation of the request (" + failed->describe() + ") failed: " + endpoint.explain_failure(*failed);
+      endpoint.release(*endpoint.find(failed->number));
+      return Refusal{LANYARD_ERR_FAILED, text};
+    }
+    const uint64_t unrecorded = endpoint.take_unrecorded_failures();
+    if (unrecorded == 0)
+      return std::nullopt;
+    return Refusal{LANYARD_ERR_FAILED,
+                   std::to_string(unrecorded) + " operations failed; their requests are no longer known"};
+  }
+
+  // Yields. True if it is too early to sleep or to do anything else that is slow.
+  bool yield_and_keep_spinning() {
+    const Clock::time_point now = Clock::now();
+    if (stream_.executed() != executed_) {
+      executed_ = stream_.executed();
+      spin_until_ = now + kSpin;
+    }
+    sched_yield();
+    rounds_per_yield_ = Clock::now() - now > kShortYield ? kRoundsAmongOthers : kRoundsAlone;
+    return now < spin_until_;
+  }
+
+  std::optional<Refusal> check_peers_and_deadline() {
+    const ContextLock lock(context_);
+    context_.plane().progress();
+    context_.endpoint().fail_requests_of_lost_peers();
+    if (call_.overdue() && call_.report_ready())
+      return Refusal{context_.errors().class_of(LANYARD_ERROR_STALLED), "the deadline passed: " + call_.report()};
+    return std::nullopt;
+  }
+
+  void sleep_since(uint64_t seen) {
+    // While the card moves data this thread keeps driving it. Otherwise the card's own thread would
+    // wake, and the two would slow each other down.
+    if (const uint64_t activity = context_.nic().activity(); activity != moved_) {
+      moved_ = activity;
+      spin_until_ = Clock::now() + kSpin;
+      return;
+    }
+    // Does not leave the stream: after the sleep this thread runs it again.
+    if (is_host_)
+      context_.nic().leave();
+    context_.nic().wait_since(seen, kSleep);
+    if (is_host_)
+      context_.nic().attend();
+  }
+
+  Context& context_;
+  lanyard_queue& queue_;
+  gpu::Stream& stream_;
+  const bool is_host_;
+  const bool runs_here_;
+  BlockingCall call_;
+  Clock::time_point spin_until_;
+  uint64_t executed_;
+  uint64_t moved_;  // the card's activity when last read
+  uint64_t rounds_per_yield_ = kRoundsAlone;
+};
+
+}  // namespace
+
+std::optional<Refusal> wait_until_empty(Context& context, lanyard_queue& queue, const char* caller) {
+  if (queue.stream().capturing() != 0)
+    return Refusal{LANYARD_ERR_QUEUE, "the queue's stream is being captured into a graph: end the capture first"};
+  if (gpu::HostStream::inside_kernel())
+    return Refusal{LANYARD_ERR_BUSY, "called by a kernel of a host stream, which must not wait for a stream"};
+  return QueueWait(context, queue, caller).run();
+}
+
 }  // namespace lanyard::api
 
 using namespace lanyard;
@@ -188,27 +367,26 @@ int Lanyard_Queue_init(Lanyard_Queue* queue, Lanyard_Queue_type type, void* stre
     refusal = {LANYARD_ERR_NIC, made_core.status().message(), MPI_COMM_WORLD};
   }
   made->abandon();
-  return raise("MPIX_Queue_init", MPI_COMM_WORLD, refusal.error_class, refusal.text);
+  return raise("MPIX_Queue_init", refusal);
 }
 
 int Lanyard_Queue_free(Lanyard_Queue* handle) {
   Context* context = Context::get();
-  lanyard_queue* queue = nullptr;
+  lanyard_queue* queue = handle == nullptr ? nullptr : look_up(context, *handle);
+  if (queue == nullptr)
+    return raise_no_queue("MPIX_Queue_free");
   std::string outstanding;
-  if (context != nullptr && handle != nullptr) {
+  {
     const ContextLock lock(*context);
-    queue = find_queue(*context, *handle);
-    if (queue != nullptr && queue->core->unwaited() > 0)
+    if (queue->core->unwaited() > 0)
       outstanding = std::to_string(queue->core->unwaited()) +
                     " requests were started on the queue and have no wait (enqueue it first), one of them: " +
                     context->endpoint().find_unwaited(*queue->core)->describe();
   }
-  if (queue == nullptr)
-    return raise_no_queue("MPIX_Queue_free");
   if (!outstanding.empty())
     return raise("MPIX_Queue_free", MPI_COMM_WORLD, LANYARD_ERR_BUSY, outstanding);
   if (const std::optional<Refusal> failure = wait_until_empty(*context, *queue, "MPIX_Queue_free"))
-    return raise("MPIX_Queue_free", MPI_COMM_WORLD, failure->error_class, failure->text);
+    return raise("MPIX_Queue_free", *failure);
   std::string standing;
   {
     const ContextLock lock(*context);
@@ -229,61 +407,47 @@ int Lanyard_Queue_free(Lanyard_Queue* handle) {
 
 int Lanyard_Queue_wait(Lanyard_Queue handle) {
   Context* context = Context::get();
-  lanyard_queue* queue = nullptr;
-  if (context != nullptr) {
-    const ContextLock lock(*context);
-    queue = find_queue(*context, handle);
-  }
+  lanyard_queue* queue = look_up(context, handle);
   if (queue == nullptr)
     return raise_no_queue("MPIX_Queue_wait");
-  const std::optional<Refusal> failure = wait_until_empty(*context, *queue, "MPIX_Queue_wait");
-  return failure ? raise("MPIX_Queue_wait", MPI_COMM_WORLD, failure->error_class, failure->text) : MPI_SUCCESS;
+  return raise("MPIX_Queue_wait", wait_until_empty(*context, *queue, "MPIX_Queue_wait").value_or(Refusal()));
 }
 
 int Lanyard_Queue_get_info(Lanyard_Queue handle, MPI_Info* info) {
   Context* context = Context::get();
-  lanyard_queue* queue = nullptr;
-  if (context == nullptr)
-    return raise_no_queue("MPIX_Queue_get_info");
-  if (info == nullptr)
+  if (context != nullptr && info == nullptr)
     return raise("MPIX_Queue_get_info", MPI_COMM_WORLD, MPI_ERR_ARG, "null pointer");
-  std::vector<std::pair<const char*, std::string>> figures;
-  {
-    const ContextLock lock(*context);
-    queue = find_queue(*context, handle);
-    if (queue != nullptr) {
-      const core::Queue::Figures& own = queue->core->figures();
-      const core::Endpoint& endpoint = context->endpoint();
-      nic::Nic& nic = context->nic();
-      const nic::Caps& caps = nic.caps();
-      const nic::Usage usage = nic.usage();
-      figures = {
-          {"nic", caps.name},
-          {"strategy", core::strategy_name(endpoint.options().strategy)},
-          {"starts", std::to_string(own.starts)},
-          {"waits", std::to_string(own.waits)},
-          {"triggers", std::to_string(own.triggers)},
-          {"bytes", std::to_string(own.bytes)},
-          {"stream", queue->stream().kind()},
-          {"device_memory", caps.device_memory ? "yes" : "no"},
-          {"entries_posted", std::to_string(endpoint.entries_posted())},
-          {"entries_overflowed", std::to_string(endpoint.overflow().overflowed())},
-          {"entries_by_software", std::to_string(endpoint.overflow().by_software())},
-          {"entries_in_use", std::to_string(caps.deferred_depth - nic.free_entries())},
-          {"entries_depth", std::to_string(caps.deferred_depth)},
-          {"counters", std::to_string(usage.counters)},
-          {"regions", std::to_string(usage.regions)},
-          {"failures", std::to_string(nic.failures())},
-      };
-    }
-  }
+  lanyard_queue* queue = look_up(context, handle);
   if (queue == nullptr)
     return raise_no_queue("MPIX_Queue_get_info");
-  if (const int code = PMPI_Info_create(info); code != MPI_SUCCESS)
-    return code;
-  for (const auto& [key, value] : figures)
-    PMPI_Info_set(*info, key, value.c_str());
-  return MPI_SUCCESS;
+  InfoItems figures;
+  {
+    const ContextLock lock(*context);
+    const core::Queue::Figures& own = queue->core->figures();
+    const core::Endpoint& endpoint = context->endpoint();
+    nic::Nic& nic = context->nic();
+    const nic::Caps& caps = nic.caps();
+    const nic::Usage usage = nic.usage();
+    figures = {
+        {"nic", caps.name},
+        {"strategy", core::strategy_name(endpoint.options().strategy)},
+        {"starts", std::to_string(own.starts)},
+        {"waits", std::to_string(own.waits)},
+        {"triggers", std::to_string(own.triggers)},
+        {"bytes", std::to_string(own.bytes)},
+        {"stream", queue->stream().kind()},
+        {"device_memory", caps.device_memory ? "yes" : "no"},
+        {"entries_posted", std::to_string(endpoint.entries_posted())},
+        {"entries_overflowed", std::to_string(endpoint.overflow().overflowed())},
+        {"entries_by_software", std::to_string(endpoint.overflow().by_software())},
+        {"entries_in_use", std::to_string(caps.deferred_depth - nic.free_entries())},
+        {"entries_depth", std::to_string(caps.deferred_depth)},
+        {"counters", std::to_string(usage.counters)},
+        {"regions", std::to_string(usage.regions)},
+        {"failures", std::to_string(nic.failures())},
+    };
+  }
+  return make_info(figures, info);
 }
 
 int Lanyard_Enqueue_startall(Lanyard_Queue queue, int count, MPI_Request requests[]) {

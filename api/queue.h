@@ -83,12 +83,6 @@ inline lanyard_queue* find_queue(Context& context, Lanyard_Queue queue) LANYARD_
 // Raises LANYARD_ERR_QUEUE and returns its code.
 int raise_no_queue(const char* call);
 
-// The error of a call.
-struct Refusal {
-  int error_class = MPI_SUCCESS;
-  std::string text;
-  MPI_Comm communicator = MPI_COMM_WORLD;  // of the request in error, or of the first
-};
 // Puts the core requests of an array of requests into the context's scratch. Returns an
 // error, or nothing.
 std::optional<Refusal> collect_requests(Context& context, int count, MPI_Request requests[])

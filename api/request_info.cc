@@ -20,6 +20,7 @@ constexpr const char* kExchange = "lanyard_exchange";
 constexpr const char* kSet = "lanyard_exchange_set";
 constexpr const char* kRoute = "lanyard_route";
 constexpr const char* kNone = "none";
+constexpr const char* kUnknown = "not a persistent point-to-point request, nor a collective that can be matched";
 
 // Why a given exchange hint is not in force; nothing if it is.
 std::optional<std::string> why_no_exchange(const RequestRecord& record) {
@@ -50,15 +51,13 @@ std::optional<std::string> why_not_implied(const RequestRecord& record) {
   return std::nullopt;
 }
 
-using Facts = std::vector<std::pair<const char*, std::string>>;
-
 // The facts of Lanyard_Request_get_info; for a collective those of its members.
-Facts facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked) {
+InfoItems facts_of(Context& context, const RequestRecord& record) LANYARD_REQUIRES(context_locked) {
   const bool single = record.collective == nullptr;
   const RequestRecord& first = single ? record : *record.collective->members.front();
   const bool matched = record.matched();
   const bool by_lane = matched && first.core->lane != nullptr;
-  Facts facts = {{kRoute, by_lane ? "lane" : matched ? "card" : "mpi"}};
+  InfoItems facts = {{kRoute, by_lane ? "lane" : matched ? "card" : "mpi"}};
   if (context.nic_status().ok() && !(single && by_lane))
     facts.emplace_back("lanyard_strategy", core::strategy_name(context.endpoint().options().strategy));
   // For a receive, only the match tells.
@@ -116,17 +115,20 @@ void set_hints(RequestRecord& record, const Hints& hints) {
   }
 }
 
-// Why hints cannot be set any more, or "".
-std::string why_too_late(const RequestRecord& record) {
+// Why hints cannot be set any more.
+Refusal why_too_late(const RequestRecord& record) LANYARD_REQUIRES(context_locked) {
+  const auto refuse = [&](const std::string& request, const char* why) LANYARD_REQUIRES(context_locked) {
+    return Refusal{MPI_ERR_REQUEST, "the request (" + request + ") " + why, record.communicator};
+  };
   if (record.matched())
-    return "the request (" + describe(record) + ") is matched already: set hints before the match";
+    return refuse(describe(record), "is matched already: set hints before the match");
   if (record.in_imatch || record.matching())
-    return "the request (" + describe(record) + ") is being matched: set hints before the match";
+    return refuse(describe(record), "is being matched: set hints before the match");
   if (record.collective != nullptr && record.collective->members.front()->core != nullptr)
-    return "the request (" + describe(record) + ") was given to a matching function: set hints before that";
+    return refuse(describe(record), "was given to a matching function: set hints before that");
   if (record.core != nullptr && record.core->exchange != nullptr)
-    return "the request (" + record.core->describe() + ") is a member of an exchange until it is freed";
-  return "";
+    return refuse(record.core->describe(), "is a member of an exchange until it is freed");
+  return {};
 }
 
 // Reads a hint; sets nothing if the info lacks it.
@@ -163,20 +165,17 @@ int Lanyard_Request_set_info(MPI_Request request, MPI_Info info) {
   if (hints.route && !hints.route->empty() && *hints.route != "card")
     return raise("MPIX_Request_set_info", MPI_COMM_WORLD, MPI_ERR_INFO_VALUE,
                  std::string(kRoute) + " must be card or none, not " + *hints.route);
-  MPI_Comm communicator = MPI_COMM_WORLD;
-  std::string obstacle = "not a persistent point-to-point request, nor a collective that can be matched";
+  Refusal refusal{MPI_ERR_REQUEST, kUnknown};
   {
     const ContextLock lock(*context);
     MatchCall::advance_all(*context);
-    RequestRecord* record = context->requests().find(request);
-    if (record != nullptr) {
-      communicator = record->communicator;
-      obstacle = why_too_late(*record);
-      if (obstacle.empty())
+    if (RequestRecord* record = context->requests().find(request)) {
+      refusal = why_too_late(*record);
+      if (refusal.error_class == MPI_SUCCESS)
         set_hints(*record, hints);
     }
   }
-  return obstacle.empty() ? MPI_SUCCESS : raise("MPIX_Request_set_info", communicator, MPI_ERR_REQUEST, obstacle);
+  return raise("MPIX_Request_set_info", refusal);
 }
 
 int Lanyard_Request_get_info(MPI_Request request, MPI_Info* info) {
@@ -185,7 +184,7 @@ int Lanyard_Request_get_info(MPI_Request request, MPI_Info* info) {
     return raise_not_initialised("MPIX_Request_get_info");
   if (info == nullptr)
     return raise("MPIX_Request_get_info", MPI_COMM_WORLD, MPI_ERR_ARG, "null pointer");
-  std::optional<Facts> facts;
+  std::optional<InfoItems> facts;
   {
     const ContextLock lock(*context);
     MatchCall::advance_all(*context);
@@ -193,13 +192,8 @@ int Lanyard_Request_get_info(MPI_Request request, MPI_Info* info) {
       facts = facts_of(*context, *record);
   }
   if (!facts)
-    return raise("MPIX_Request_get_info", MPI_COMM_WORLD, MPI_ERR_REQUEST,
-                 "not a persistent point-to-point request, nor a collective that can be matched");
-  if (const int code = PMPI_Info_create(info); code != MPI_SUCCESS)
-    return code;
-  for (const auto& [key, value] : *facts)
-    PMPI_Info_set(*info, key, value.c_str());
-  return MPI_SUCCESS;
+    return raise("MPIX_Request_get_info", MPI_COMM_WORLD, MPI_ERR_REQUEST, kUnknown);
+  return make_info(*facts, info);
 }
 
 }  // extern "C"

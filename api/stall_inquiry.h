@@ -32,8 +32,7 @@ struct StallQuestion {
   enum class Kind : uint64_t {
     kIteration,  // why has this iteration of your request `number` not completed?
     kMatch,      // which of your requests could match one of rank `peer` in this communicator?
-    kProgram,    // what does your program do?
-    kPresence,   // the same, but only the NIC of the asked process matters: the chain ends there
+    kPresence,   // what does your program do? Only the NIC of the asked process matters
   };
   Kind kind = Kind::kIteration;
   uint64_t number = 0;

@@ -1,4 +1,4 @@
-#include "api/fortran/handles.h"
+#include "api/fortran/routine.h"
 
 #include <stdlib.h>
 
@@ -62,4 +62,15 @@ MPI_Fint lanyard_f_logical(int value) {
   if (value)
     pmpi_initialized_(&flag, &error);
   return flag;
+}
+
+void* lanyard_f_buffer(void* buffer) {
+#ifdef OPEN_MPI
+  extern int mpi_fortran_bottom_, mpi_fortran_in_place_;
+  if (buffer == &mpi_fortran_in_place_)
+    return MPI_IN_PLACE;
+  if (buffer == &mpi_fortran_bottom_)
+    return MPI_BOTTOM;
+#endif
+  return buffer;
 }

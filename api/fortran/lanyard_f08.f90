@@ -18,47 +18,31 @@
 ! Buffers of collectives must be contiguous (else MPI_ERR_BUFFER), or MPI_IN_PLACE or
 ! MPI_BOTTOM of mpi_f08.
 module lanyard_f08_own
-  use, intrinsic :: iso_c_binding, only: c_funloc, c_funptr, c_int, c_loc, c_null_ptr, c_associated, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_int, c_loc, c_null_ptr, c_associated, c_ptr
   use mpi_f08, only: MPI_ADDRESS_KIND, MPI_BOTTOM, MPI_Comm, MPI_Datatype, MPI_IN_PLACE, MPI_Info, MPI_Op, &
                      MPI_Request, MPI_Status, MPI_SUCCESS
   implicit none
-  private
 
-  type, bind(C), public :: Lanyard_Host_stream
+  type, bind(C) :: Lanyard_Host_stream
     type(c_ptr) :: handle = c_null_ptr
   end type
-  type, bind(C), public :: Lanyard_Queue
+  type, bind(C) :: Lanyard_Queue
     type(c_ptr) :: handle = c_null_ptr
   end type
-  type(Lanyard_Host_stream), parameter, public :: LANYARD_HOST_STREAM_NULL = Lanyard_Host_stream(c_null_ptr)
-  type(Lanyard_Queue), parameter, public :: LANYARD_QUEUE_NULL = Lanyard_Queue(c_null_ptr)
+  type(Lanyard_Host_stream), parameter :: LANYARD_HOST_STREAM_NULL = Lanyard_Host_stream(c_null_ptr)
+  type(Lanyard_Queue), parameter :: LANYARD_QUEUE_NULL = Lanyard_Queue(c_null_ptr)
 
-  integer, parameter, public :: LANYARD_QUEUE_HOST = 1  ! on a Lanyard_Host_stream
-  integer, parameter, public :: LANYARD_QUEUE_CUDA = 2  ! on the address of a cudaStream_t
-  integer, parameter, public :: LANYARD_QUEUE_HIP = 3   ! on the address of a hipStream_t
+  integer, parameter :: LANYARD_QUEUE_HOST = 1  ! on a Lanyard_Host_stream
+  integer, parameter :: LANYARD_QUEUE_CUDA = 2  ! on the address of a cudaStream_t
+  integer, parameter :: LANYARD_QUEUE_HIP = 3   ! on the address of a hipStream_t
 
   ! Arguments of Lanyard_Error_class_of. LANYARD_ERR_QUEUE() and its like are shorter.
-  integer, parameter, public :: LANYARD_ERROR_QUEUE = 0
-  integer, parameter, public :: LANYARD_ERROR_BUSY = 1
-  integer, parameter, public :: LANYARD_ERROR_NO_ENTRIES = 2
-  integer, parameter, public :: LANYARD_ERROR_FAILED = 3
-  integer, parameter, public :: LANYARD_ERROR_STALLED = 4
-  integer, parameter, public :: LANYARD_ERROR_NIC = 5
-
-  public :: operator(==), operator(/=)
-  public :: Lanyard_Host_kernel
-  public :: Lanyard_Host_stream_create, Lanyard_Host_stream_launch
-  public :: Lanyard_Host_stream_synchronize, Lanyard_Host_stream_free
-  public :: Lanyard_Queue_init, Lanyard_Queue_free, Lanyard_Queue_wait, Lanyard_Queue_get_info
-  public :: Lanyard_Request_set_info, Lanyard_Request_get_info
-  public :: Lanyard_Barrier_init, Lanyard_Bcast_init, Lanyard_Allreduce_init
-  public :: Lanyard_Allgather_init, Lanyard_Allgatherv_init
-  public :: Lanyard_Neighbor_alltoall_init, Lanyard_Neighbor_alltoallv_init, Lanyard_Neighbor_alltoallw_init
-  public :: Lanyard_Match, Lanyard_Matchall, Lanyard_Imatch, Lanyard_Imatchall, Lanyard_Is_matched
-  public :: Lanyard_Enqueue_start, Lanyard_Enqueue_startall, Lanyard_Enqueue_wait, Lanyard_Enqueue_waitall
-  public :: Lanyard_Error_class_of
-  public :: LANYARD_ERR_QUEUE, LANYARD_ERR_BUSY, LANYARD_ERR_NO_ENTRIES
-  public :: LANYARD_ERR_FAILED, LANYARD_ERR_STALLED, LANYARD_ERR_NIC
+  integer, parameter :: LANYARD_ERROR_QUEUE = 0
+  integer, parameter :: LANYARD_ERROR_BUSY = 1
+  integer, parameter :: LANYARD_ERROR_NO_ENTRIES = 2
+  integer, parameter :: LANYARD_ERROR_FAILED = 3
+  integer, parameter :: LANYARD_ERROR_STALLED = 4
+  integer, parameter :: LANYARD_ERROR_NIC = 5
 
   interface operator(==)
     module procedure same_stream, same_queue
@@ -72,241 +56,232 @@ module lanyard_f08_own
       import :: c_ptr
       type(c_ptr), value :: argument
     end subroutine
+    integer(c_int) function error_class() bind(C)
+      import :: c_int
+    end function
+    type(c_ptr) function constant() bind(C)
+      import :: c_ptr
+    end function
   end interface
 
+  ! The subroutines of C (lanyard_f08.c) for which Fortran needs no code of its own.
+
   interface Lanyard_Queue_init
-    module procedure queue_init_host, queue_init_device
+    subroutine queue_init_host(queue, type, stream, ierror) bind(C, name="lanyard_f_queue_init")
+      import :: Lanyard_Host_stream, Lanyard_Queue
+      type(Lanyard_Queue), intent(inout) :: queue
+      integer, intent(in) :: type
+      type(Lanyard_Host_stream), intent(in) :: stream
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine queue_init_device(queue, type, stream_address, ierror) bind(C, name="lanyard_f_queue_init_device")
+      import :: c_ptr, Lanyard_Queue
+      type(Lanyard_Queue), intent(inout) :: queue
+      integer, intent(in) :: type
+      type(c_ptr), intent(in) :: stream_address
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
 
   interface
-    function c_host_stream_create(stream) bind(C, name="Lanyard_Host_stream_create") result(code)
-      import :: c_int, Lanyard_Host_stream
+    subroutine Lanyard_Host_stream_create(stream, ierror) bind(C, name="lanyard_f_host_stream_create")
+      import :: Lanyard_Host_stream
       type(Lanyard_Host_stream), intent(inout) :: stream
-      integer(c_int) :: code
-    end function
-    function c_host_stream_launch(stream, kernel, argument) bind(C, name="Lanyard_Host_stream_launch") result(code)
-      import :: c_funptr, c_int, c_ptr, Lanyard_Host_stream
-      type(Lanyard_Host_stream), value :: stream
-      type(c_funptr), value :: kernel
-      type(c_ptr), value :: argument
-      integer(c_int) :: code
-    end function
-    function c_host_stream_synchronize(stream) bind(C, name="Lanyard_Host_stream_synchronize") result(code)
-      import :: c_int, Lanyard_Host_stream
-      type(Lanyard_Host_stream), value :: stream
-      integer(c_int) :: code
-    end function
-    function c_host_stream_free(stream) bind(C, name="Lanyard_Host_stream_free") result(code)
-      import :: c_int, Lanyard_Host_stream
-      type(Lanyard_Host_stream), intent(inout) :: stream
-      integer(c_int) :: code
-    end function
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine Lanyard_Host_stream_launch(stream, kernel, argument, ierror) &
+        bind(C, name="lanyard_f_host_stream_launch")
+      import :: c_ptr, Lanyard_Host_kernel, Lanyard_Host_stream
+      type(Lanyard_Host_stream), intent(in) :: stream
+      procedure(Lanyard_Host_kernel) :: kernel
+      type(c_ptr), intent(in) :: argument
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine Lanyard_Host_stream_synchronize(stream, ierror) bind(C, name="lanyard_f_host_stream_synchronize")
+      import :: Lanyard_Host_stream
+      type(Lanyard_Host_stream), intent(in) :: stream
+      integer, optional, intent(out) :: ierror
+    end subroutine
 
-    function c_queue_init(queue, queue_type, stream_address) bind(C, name="Lanyard_Queue_init") result(code)
-      import :: c_int, c_ptr, Lanyard_Queue
+    subroutine Lanyard_Queue_free(queue, ierror) bind(C, name="lanyard_f_queue_free")
+      import :: Lanyard_Queue
       type(Lanyard_Queue), intent(inout) :: queue
-      integer(c_int), value :: queue_type
-      type(c_ptr), value :: stream_address
-      integer(c_int) :: code
-    end function
-    function c_queue_free(queue) bind(C, name="Lanyard_Queue_free") result(code)
-      import :: c_int, Lanyard_Queue
-      type(Lanyard_Queue), intent(inout) :: queue
-      integer(c_int) :: code
-    end function
-    function c_queue_wait(queue) bind(C, name="Lanyard_Queue_wait") result(code)
-      import :: c_int, Lanyard_Queue
-      type(Lanyard_Queue), value :: queue
-      integer(c_int) :: code
-    end function
-    function f_queue_get_info(queue, info) bind(C, name="lanyard_f_queue_get_info") result(code)
-      import :: c_int, MPI_Info, Lanyard_Queue
-      type(Lanyard_Queue), value :: queue
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine Lanyard_Queue_wait(queue, ierror) bind(C, name="lanyard_f_queue_wait")
+      import :: Lanyard_Queue
+      type(Lanyard_Queue), intent(in) :: queue
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine Lanyard_Queue_get_info(queue, info, ierror) bind(C, name="lanyard_f_queue_get_info")
+      import :: Lanyard_Queue, MPI_Info
+      type(Lanyard_Queue), intent(in) :: queue
       type(MPI_Info), intent(inout) :: info
-      integer(c_int) :: code
-    end function
+      integer, optional, intent(out) :: ierror
+    end subroutine
 
-    function f_request_set_info(request, info) bind(C, name="lanyard_f_request_set_info") result(code)
-      import :: c_int, MPI_Info, MPI_Request
+    subroutine Lanyard_Request_set_info(request, info, ierror) bind(C, name="lanyard_f_request_set_info")
+      import :: MPI_Info, MPI_Request
       type(MPI_Request), intent(in) :: request
       type(MPI_Info), intent(in) :: info
-      integer(c_int) :: code
-    end function
-    function f_request_get_info(request, info) bind(C, name="lanyard_f_request_get_info") result(code)
-      import :: c_int, MPI_Info, MPI_Request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine Lanyard_Request_get_info(request, info, ierror) bind(C, name="lanyard_f_request_get_info")
+      import :: MPI_Info, MPI_Request
       type(MPI_Request), intent(in) :: request
       type(MPI_Info), intent(inout) :: info
-      integer(c_int) :: code
+      integer, optional, intent(out) :: ierror
+    end subroutine
+
+    ! Statuses have no intent: MPI_STATUS_IGNORE must not be written to.
+    subroutine Lanyard_Match(request, status, ierror) bind(C, name="lanyard_f_match")
+      import :: MPI_Request, MPI_Status
+      type(MPI_Request), intent(inout) :: request
+      type(MPI_Status) :: status
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine Lanyard_Matchall(count, requests, statuses, ierror) bind(C, name="lanyard_f_matchall")
+      import :: MPI_Request, MPI_Status
+      integer, intent(in) :: count
+      type(MPI_Request), intent(inout) :: requests(count)
+      type(MPI_Status) :: statuses(*)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine Lanyard_Imatch(request, match_request, ierror) bind(C, name="lanyard_f_imatch")
+      import :: MPI_Request
+      type(MPI_Request), intent(inout) :: request
+      type(MPI_Request), intent(inout) :: match_request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine Lanyard_Imatchall(count, requests, match_request, ierror) bind(C, name="lanyard_f_imatchall")
+      import :: MPI_Request
+      integer, intent(in) :: count
+      type(MPI_Request), intent(inout) :: requests(count)
+      type(MPI_Request), intent(inout) :: match_request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine f_is_matched(request, flag, code) bind(C, name="lanyard_f_is_matched")
+      import :: c_int, MPI_Request
+      type(MPI_Request), intent(in) :: request
+      integer(c_int), intent(inout) :: flag
+      integer, intent(out) :: code
+    end subroutine
+
+    subroutine Lanyard_Enqueue_start(queue, request, ierror) bind(C, name="lanyard_f_enqueue_start")
+      import :: Lanyard_Queue, MPI_Request
+      type(Lanyard_Queue), intent(in) :: queue
+      type(MPI_Request), intent(inout) :: request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine Lanyard_Enqueue_startall(queue, count, requests, ierror) bind(C, name="lanyard_f_enqueue_startall")
+      import :: Lanyard_Queue, MPI_Request
+      type(Lanyard_Queue), intent(in) :: queue
+      integer, intent(in) :: count
+      type(MPI_Request), intent(inout) :: requests(count)
+      integer, optional, intent(out) :: ierror
+    end subroutine
+
+    integer(c_int) function Lanyard_Error_class_of(kind) bind(C, name="Lanyard_Error_class_of")
+      import :: c_int
+      integer(c_int), value :: kind
     end function
 
-    function c_in_place() bind(C, name="lanyard_f_in_place") result(address)
-      import :: c_ptr
-      type(c_ptr) :: address
-    end function
-    function c_bottom() bind(C, name="lanyard_f_bottom") result(address)
-      import :: c_ptr
-      type(c_ptr) :: address
-    end function
-    function f_refuse_section(comm) bind(C, name="lanyard_f_refuse_section") result(code)
-      import :: c_int, MPI_Comm
-      type(MPI_Comm), intent(in) :: comm
-      integer(c_int) :: code
-    end function
-    function f_barrier_init(comm, info, request) bind(C, name="lanyard_f_barrier_init") result(code)
-      import :: c_int, MPI_Comm, MPI_Info, MPI_Request
+    subroutine Lanyard_Barrier_init(comm, info, request, ierror) bind(C, name="lanyard_f_barrier_init")
+      import :: MPI_Comm, MPI_Info, MPI_Request
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
       type(MPI_Request), intent(inout) :: request
-      integer(c_int) :: code
-    end function
-    function f_bcast_init(buffer, count, datatype, root, comm, info, request) &
-        bind(C, name="lanyard_f_bcast_init") result(code)
-      import :: c_int, c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+  end interface
+
+  procedure(error_class), bind(C, name="lanyard_f_err_queue") :: LANYARD_ERR_QUEUE
+  procedure(error_class), bind(C, name="lanyard_f_err_busy") :: LANYARD_ERR_BUSY
+  procedure(error_class), bind(C, name="lanyard_f_err_no_entries") :: LANYARD_ERR_NO_ENTRIES
+  procedure(error_class), bind(C, name="lanyard_f_err_failed") :: LANYARD_ERR_FAILED
+  procedure(error_class), bind(C, name="lanyard_f_err_stalled") :: LANYARD_ERR_STALLED
+  procedure(error_class), bind(C, name="lanyard_f_err_nic") :: LANYARD_ERR_NIC
+  procedure(Lanyard_Host_stream_create), bind(C, name="lanyard_f_host_stream_free") :: Lanyard_Host_stream_free
+  procedure(Lanyard_Enqueue_start), bind(C, name="lanyard_f_enqueue_wait") :: Lanyard_Enqueue_wait
+  procedure(Lanyard_Enqueue_startall), bind(C, name="lanyard_f_enqueue_waitall") :: Lanyard_Enqueue_waitall
+
+  ! Collectives with the addresses of their buffers.
+  procedure(constant), bind(C, name="lanyard_f_in_place") :: c_in_place
+  procedure(constant), bind(C, name="lanyard_f_bottom") :: c_bottom
+  procedure(constant), bind(C, name="lanyard_f_section") :: c_section
+  interface
+    subroutine f_bcast_init(buffer, count, datatype, root, comm, info, request, ierror) &
+        bind(C, name="lanyard_f_bcast_init")
+      import :: c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
       type(c_ptr), value :: buffer
-      integer(c_int), value :: count, root
+      integer, intent(in) :: count, root
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
       type(MPI_Request), intent(inout) :: request
-      integer(c_int) :: code
-    end function
-    function f_allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request) &
-        bind(C, name="lanyard_f_allreduce_init") result(code)
-      import :: c_int, c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine f_allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) &
+        bind(C, name="lanyard_f_allreduce_init")
+      import :: c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request
       type(c_ptr), value :: sendbuf, recvbuf
-      integer(c_int), value :: count
+      integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
       type(MPI_Request), intent(inout) :: request
-      integer(c_int) :: code
-    end function
-    function f_allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request) &
-        bind(C, name="lanyard_f_allgather_init") result(code)
-      import :: c_int, c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine f_allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, &
+                                ierror) bind(C, name="lanyard_f_allgather_init")
+      import :: c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
       type(c_ptr), value :: sendbuf, recvbuf
-      integer(c_int), value :: sendcount, recvcount
+      integer, intent(in) :: sendcount, recvcount
       type(MPI_Datatype), intent(in) :: sendtype, recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
       type(MPI_Request), intent(inout) :: request
-      integer(c_int) :: code
-    end function
-    function f_neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request) &
-        bind(C, name="lanyard_f_neighbor_alltoall_init") result(code)
-      import :: c_int, c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine f_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, &
+                                 request, ierror) bind(C, name="lanyard_f_allgatherv_init")
+      import :: c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
       type(c_ptr), value :: sendbuf, recvbuf
-      integer(c_int), value :: sendcount, recvcount
+      integer, intent(in) :: sendcount, recvcounts(*), displs(*)
       type(MPI_Datatype), intent(in) :: sendtype, recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
       type(MPI_Request), intent(inout) :: request
-      integer(c_int) :: code
-    end function
-    function f_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, &
-                               request) &
-        bind(C, name="lanyard_f_allgatherv_init") result(code)
-      import :: c_int, c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine f_neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, &
+                                         recvtype, comm, info, request, ierror) &
+        bind(C, name="lanyard_f_neighbor_alltoallv_init")
+      import :: c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
       type(c_ptr), value :: sendbuf, recvbuf
-      integer(c_int), value :: sendcount
-      integer(c_int), intent(in) :: recvcounts(*), displs(*)
+      integer, intent(in) :: sendcounts(*), sdispls(*), recvcounts(*), rdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype, recvtype
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
       type(MPI_Request), intent(inout) :: request
-      integer(c_int) :: code
-    end function
-    function f_neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, &
-                                       recvtype, comm, info, request) &
-        bind(C, name="lanyard_f_neighbor_alltoallv_init") result(code)
-      import :: c_int, c_ptr, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
+      integer, optional, intent(out) :: ierror
+    end subroutine
+    subroutine f_neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, &
+                                         recvtypes, comm, info, request, ierror) &
+        bind(C, name="lanyard_f_neighbor_alltoallw_init")
+      import :: c_ptr, MPI_ADDRESS_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
       type(c_ptr), value :: sendbuf, recvbuf
-      integer(c_int), intent(in) :: sendcounts(*), sdispls(*), recvcounts(*), rdispls(*)
-      type(MPI_Datatype), intent(in) :: sendtype, recvtype
-      type(MPI_Comm), intent(in) :: comm
-      type(MPI_Info), intent(in) :: info
-      type(MPI_Request), intent(inout) :: request
-      integer(c_int) :: code
-    end function
-    function f_neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, &
-                                       recvtypes, comm, info, request) &
-        bind(C, name="lanyard_f_neighbor_alltoallw_init") result(code)
-      import :: c_int, c_ptr, MPI_ADDRESS_KIND, MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request
-      type(c_ptr), value :: sendbuf, recvbuf
-      integer(c_int), intent(in) :: sendcounts(*), recvcounts(*)
+      integer, intent(in) :: sendcounts(*), recvcounts(*)
       integer(MPI_ADDRESS_KIND), intent(in) :: sdispls(*), rdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*), recvtypes(*)
       type(MPI_Comm), intent(in) :: comm
       type(MPI_Info), intent(in) :: info
       type(MPI_Request), intent(inout) :: request
-      integer(c_int) :: code
-    end function
-
-    function f_match(request, status) bind(C, name="lanyard_f_match") result(code)
-      import :: c_int, MPI_Request, MPI_Status
-      type(MPI_Request), intent(inout) :: request
-      type(MPI_Status) :: status
-      integer(c_int) :: code
-    end function
-    function f_matchall(count, requests, statuses) bind(C, name="lanyard_f_matchall") result(code)
-      import :: c_int, MPI_Request, MPI_Status
-      integer(c_int), value :: count
-      type(MPI_Request), intent(inout) :: requests(*)
-      type(MPI_Status) :: statuses(*)
-      integer(c_int) :: code
-    end function
-    function f_imatch(request, match_request) bind(C, name="lanyard_f_imatch") result(code)
-      import :: c_int, MPI_Request
-      type(MPI_Request), intent(inout) :: request, match_request
-      integer(c_int) :: code
-    end function
-    function f_imatchall(count, requests, match_request) bind(C, name="lanyard_f_imatchall") result(code)
-      import :: c_int, MPI_Request
-      integer(c_int), value :: count
-      type(MPI_Request), intent(inout) :: requests(*), match_request
-      integer(c_int) :: code
-    end function
-    function f_is_matched(request, flag) bind(C, name="lanyard_f_is_matched") result(code)
-      import :: c_int, MPI_Request
-      type(MPI_Request), intent(in) :: request
-      integer(c_int), intent(inout) :: flag
-      integer(c_int) :: code
-    end function
-
-    function f_enqueue_start(queue, request) bind(C, name="lanyard_f_enqueue_start") result(code)
-      import :: c_int, MPI_Request, Lanyard_Queue
-      type(Lanyard_Queue), value :: queue
-      type(MPI_Request), intent(inout) :: request
-      integer(c_int) :: code
-    end function
-    function f_enqueue_startall(queue, count, requests) bind(C, name="lanyard_f_enqueue_startall") result(code)
-      import :: c_int, MPI_Request, Lanyard_Queue
-      type(Lanyard_Queue), value :: queue
-      integer(c_int), value :: count
-      type(MPI_Request), intent(inout) :: requests(*)
-      integer(c_int) :: code
-    end function
-    function f_enqueue_wait(queue, request) bind(C, name="lanyard_f_enqueue_wait") result(code)
-      import :: c_int, MPI_Request, Lanyard_Queue
-      type(Lanyard_Queue), value :: queue
-      type(MPI_Request), intent(inout) :: request
-      integer(c_int) :: code
-    end function
-    function f_enqueue_waitall(queue, count, requests) bind(C, name="lanyard_f_enqueue_waitall") result(code)
-      import :: c_int, MPI_Request, Lanyard_Queue
-      type(Lanyard_Queue), value :: queue
-      integer(c_int), value :: count
-      type(MPI_Request), intent(inout) :: requests(*)
-      integer(c_int) :: code
-    end function
-
-    function c_error_class_of(kind) bind(C, name="Lanyard_Error_class_of") result(error_class)
-      import :: c_int
-      integer(c_int), value :: kind
-      integer(c_int) :: error_class
-    end function
+      integer, optional, intent(out) :: ierror
+    end subroutine
   end interface
+  procedure(f_allgather_init), bind(C, name="lanyard_f_neighbor_alltoall_init") :: f_neighbor_alltoall_init
 
 contains
 
@@ -340,111 +315,15 @@ contains
     end if
   end function
 
-  subroutine Lanyard_Host_stream_create(stream, ierror)
-    type(Lanyard_Host_stream), intent(inout) :: stream
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = c_host_stream_create(stream)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Host_stream_launch(stream, kernel, argument, ierror)
-    type(Lanyard_Host_stream), intent(in) :: stream
-    procedure(Lanyard_Host_kernel) :: kernel
-    type(c_ptr), intent(in) :: argument
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = c_host_stream_launch(stream, c_funloc(kernel), argument)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Host_stream_synchronize(stream, ierror)
-    type(Lanyard_Host_stream), intent(in) :: stream
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = c_host_stream_synchronize(stream)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Host_stream_free(stream, ierror)
-    type(Lanyard_Host_stream), intent(inout) :: stream
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = c_host_stream_free(stream)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine queue_init_host(queue, type, stream, ierror)
-    type(Lanyard_Queue), intent(inout) :: queue
-    integer, intent(in) :: type
-    type(Lanyard_Host_stream), intent(in) :: stream
-    integer, optional, intent(out) :: ierror
-    type(Lanyard_Host_stream), target :: handle
-    integer :: code
-    handle = stream
-    code = c_queue_init(queue, type, c_loc(handle))
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine queue_init_device(queue, type, stream_address, ierror)
-    type(Lanyard_Queue), intent(inout) :: queue
-    integer, intent(in) :: type
-    type(c_ptr), intent(in) :: stream_address
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = c_queue_init(queue, type, stream_address)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Queue_free(queue, ierror)
-    type(Lanyard_Queue), intent(inout) :: queue
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = c_queue_free(queue)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Queue_wait(queue, ierror)
-    type(Lanyard_Queue), intent(in) :: queue
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = c_queue_wait(queue)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Queue_get_info(queue, info, ierror)
-    type(Lanyard_Queue), intent(in) :: queue
-    type(MPI_Info), intent(inout) :: info
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = f_queue_get_info(queue, info)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Request_set_info(request, info, ierror)
-    type(MPI_Request), intent(in) :: request
-    type(MPI_Info), intent(in) :: info
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = f_request_set_info(request, info)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Request_get_info(request, info, ierror)
-    type(MPI_Request), intent(in) :: request
-    type(MPI_Info), intent(inout) :: info
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = f_request_get_info(request, info)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  ! The address of the buffer for C; MPI_IN_PLACE and MPI_BOTTOM become C's constants.
+  ! The address of the buffer for C; MPI_IN_PLACE and MPI_BOTTOM become C's constants. A buffer with
+  ! gaps is refused.
   function address_of(buffer) result(address)
     type(*), dimension(..), target, intent(in), asynchronous :: buffer
     type(c_ptr) :: address
     address = place_of(buffer)
-    if (is_same(address, place_of(MPI_IN_PLACE))) then
+    if (.not. is_contiguous(buffer)) then
+      address = c_section()
+    else if (is_same(address, place_of(MPI_IN_PLACE))) then
       address = c_in_place()
     else if (is_same(address, place_of(MPI_BOTTOM))) then
       address = c_bottom()
@@ -457,32 +336,15 @@ contains
     place = c_loc(buffer)
   end function
 
-  subroutine Lanyard_Barrier_init(comm, info, request, ierror)
-    type(MPI_Comm), intent(in) :: comm
-    type(MPI_Info), intent(in) :: info
-    type(MPI_Request), intent(inout) :: request
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = f_barrier_init(comm, info, request)
-    if (present(ierror)) ierror = code
-  end subroutine
-
   subroutine Lanyard_Bcast_init(buffer, count, datatype, root, comm, info, request, ierror)
     type(*), dimension(..), asynchronous :: buffer
-    integer, intent(in) :: count
+    integer, intent(in) :: count, root
     type(MPI_Datatype), intent(in) :: datatype
-    integer, intent(in) :: root
     type(MPI_Comm), intent(in) :: comm
     type(MPI_Info), intent(in) :: info
     type(MPI_Request), intent(inout) :: request
     integer, optional, intent(out) :: ierror
-    integer :: code
-    if (is_contiguous(buffer)) then
-      code = f_bcast_init(address_of(buffer), count, datatype, root, comm, info, request)
-    else
-      code = f_refuse_section(comm)
-    end if
-    if (present(ierror)) ierror = code
+    call f_bcast_init(address_of(buffer), count, datatype, root, comm, info, request, ierror)
   end subroutine
 
   subroutine Lanyard_Allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
@@ -495,164 +357,78 @@ contains
     type(MPI_Info), intent(in) :: info
     type(MPI_Request), intent(inout) :: request
     integer, optional, intent(out) :: ierror
-    integer :: code
-    if (is_contiguous(sendbuf) .and. is_contiguous(recvbuf)) then
-      code = f_allreduce_init(address_of(sendbuf), address_of(recvbuf), count, datatype, op, comm, info, request)
-    else
-      code = f_refuse_section(comm)
-    end if
-    if (present(ierror)) ierror = code
+    call f_allreduce_init(address_of(sendbuf), address_of(recvbuf), count, datatype, op, comm, info, request, ierror)
   end subroutine
 
   subroutine Lanyard_Allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, &
       info, request, ierror)
     type(*), dimension(..), intent(in), asynchronous :: sendbuf
-    integer, intent(in) :: sendcount
-    type(MPI_Datatype), intent(in) :: sendtype
+    integer, intent(in) :: sendcount, recvcount
+    type(MPI_Datatype), intent(in) :: sendtype, recvtype
     type(*), dimension(..), asynchronous :: recvbuf
-    integer, intent(in) :: recvcount
-    type(MPI_Datatype), intent(in) :: recvtype
     type(MPI_Comm), intent(in) :: comm
     type(MPI_Info), intent(in) :: info
     type(MPI_Request), intent(inout) :: request
     integer, optional, intent(out) :: ierror
-    integer :: code
-    if (is_contiguous(sendbuf) .and. is_contiguous(recvbuf)) then
-      code = f_allgather_init(address_of(sendbuf), sendcount, sendtype, address_of(recvbuf), recvcount, recvtype, &
-                                    comm, info, request)
-    else
-      code = f_refuse_section(comm)
-    end if
-    if (present(ierror)) ierror = code
+    call f_allgather_init(address_of(sendbuf), sendcount, sendtype, address_of(recvbuf), recvcount, recvtype, &
+        comm, info, request, ierror)
   end subroutine
 
   subroutine Lanyard_Allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, &
       recvtype, comm, info, request, ierror)
     type(*), dimension(..), intent(in), asynchronous :: sendbuf
-    integer, intent(in) :: sendcount
-    type(MPI_Datatype), intent(in) :: sendtype
+    integer, intent(in) :: sendcount, recvcounts(*), displs(*)
+    type(MPI_Datatype), intent(in) :: sendtype, recvtype
     type(*), dimension(..), asynchronous :: recvbuf
-    integer, intent(in) :: recvcounts(*), displs(*)
-    type(MPI_Datatype), intent(in) :: recvtype
     type(MPI_Comm), intent(in) :: comm
     type(MPI_Info), intent(in) :: info
     type(MPI_Request), intent(inout) :: request
     integer, optional, intent(out) :: ierror
-    integer :: code
-    if (is_contiguous(sendbuf) .and. is_contiguous(recvbuf)) then
-      code = f_allgatherv_init(address_of(sendbuf), sendcount, sendtype, address_of(recvbuf), recvcounts, displs, &
-                                     recvtype, comm, info, request)
-    else
-      code = f_refuse_section(comm)
-    end if
-    if (present(ierror)) ierror = code
+    call f_allgatherv_init(address_of(sendbuf), sendcount, sendtype, address_of(recvbuf), recvcounts, displs, &
+        recvtype, comm, info, request, ierror)
   end subroutine
 
   subroutine Lanyard_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
       recvtype, comm, info, request, ierror)
     type(*), dimension(..), intent(in), asynchronous :: sendbuf
-    integer, intent(in) :: sendcount
-    type(MPI_Datatype), intent(in) :: sendtype
+    integer, intent(in) :: sendcount, recvcount
+    type(MPI_Datatype), intent(in) :: sendtype, recvtype
     type(*), dimension(..), asynchronous :: recvbuf
-    integer, intent(in) :: recvcount
-    type(MPI_Datatype), intent(in) :: recvtype
     type(MPI_Comm), intent(in) :: comm
     type(MPI_Info), intent(in) :: info
     type(MPI_Request), intent(inout) :: request
     integer, optional, intent(out) :: ierror
-    integer :: code
-    if (is_contiguous(sendbuf) .and. is_contiguous(recvbuf)) then
-      code = f_neighbor_alltoall_init(address_of(sendbuf), sendcount, sendtype, address_of(recvbuf), recvcount, &
-                                            recvtype, comm, info, request)
-    else
-      code = f_refuse_section(comm)
-    end if
-    if (present(ierror)) ierror = code
+    call f_neighbor_alltoall_init(address_of(sendbuf), sendcount, sendtype, address_of(recvbuf), recvcount, &
+        recvtype, comm, info, request, ierror)
   end subroutine
 
   subroutine Lanyard_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
       recvcounts, rdispls, recvtype, comm, info, request, ierror)
     type(*), dimension(..), intent(in), asynchronous :: sendbuf
-    integer, intent(in) :: sendcounts(*), sdispls(*)
-    type(MPI_Datatype), intent(in) :: sendtype
+    integer, intent(in) :: sendcounts(*), sdispls(*), recvcounts(*), rdispls(*)
+    type(MPI_Datatype), intent(in) :: sendtype, recvtype
     type(*), dimension(..), asynchronous :: recvbuf
-    integer, intent(in) :: recvcounts(*), rdispls(*)
-    type(MPI_Datatype), intent(in) :: recvtype
     type(MPI_Comm), intent(in) :: comm
     type(MPI_Info), intent(in) :: info
     type(MPI_Request), intent(inout) :: request
     integer, optional, intent(out) :: ierror
-    integer :: code
-    if (is_contiguous(sendbuf) .and. is_contiguous(recvbuf)) then
-      code = f_neighbor_alltoallv_init(address_of(sendbuf), sendcounts, sdispls, sendtype, address_of(recvbuf), &
-                                             recvcounts, rdispls, recvtype, comm, info, request)
-    else
-      code = f_refuse_section(comm)
-    end if
-    if (present(ierror)) ierror = code
+    call f_neighbor_alltoallv_init(address_of(sendbuf), sendcounts, sdispls, sendtype, address_of(recvbuf), &
+        recvcounts, rdispls, recvtype, comm, info, request, ierror)
   end subroutine
 
   subroutine Lanyard_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
       recvcounts, rdispls, recvtypes, comm, info, request, ierror)
     type(*), dimension(..), intent(in), asynchronous :: sendbuf
-    integer, intent(in) :: sendcounts(*)
-    integer(MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
-    type(MPI_Datatype), intent(in) :: sendtypes(*)
+    integer, intent(in) :: sendcounts(*), recvcounts(*)
+    integer(MPI_ADDRESS_KIND), intent(in) :: sdispls(*), rdispls(*)
+    type(MPI_Datatype), intent(in) :: sendtypes(*), recvtypes(*)
     type(*), dimension(..), asynchronous :: recvbuf
-    integer, intent(in) :: recvcounts(*)
-    integer(MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
-    type(MPI_Datatype), intent(in) :: recvtypes(*)
     type(MPI_Comm), intent(in) :: comm
     type(MPI_Info), intent(in) :: info
     type(MPI_Request), intent(inout) :: request
     integer, optional, intent(out) :: ierror
-    integer :: code
-    if (is_contiguous(sendbuf) .and. is_contiguous(recvbuf)) then
-      code = f_neighbor_alltoallw_init(address_of(sendbuf), sendcounts, sdispls, sendtypes, address_of(recvbuf), &
-                                             recvcounts, rdispls, recvtypes, comm, info, request)
-    else
-      code = f_refuse_section(comm)
-    end if
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  ! Statuses have no intent: MPI_STATUS_IGNORE must not be written to.
-  subroutine Lanyard_Match(request, status, ierror)
-    type(MPI_Request), intent(inout) :: request
-    type(MPI_Status) :: status
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = f_match(request, status)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Matchall(count, requests, statuses, ierror)
-    integer, intent(in) :: count
-    type(MPI_Request), intent(inout) :: requests(count)
-    type(MPI_Status) :: statuses(*)
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = f_matchall(count, requests, statuses)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Imatch(request, match_request, ierror)
-    type(MPI_Request), intent(inout) :: request
-    type(MPI_Request), intent(inout) :: match_request
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = f_imatch(request, match_request)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Imatchall(count, requests, match_request, ierror)
-    integer, intent(in) :: count
-    type(MPI_Request), intent(inout) :: requests(count)
-    type(MPI_Request), intent(inout) :: match_request
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = f_imatchall(count, requests, match_request)
-    if (present(ierror)) ierror = code
+    call f_neighbor_alltoallw_init(address_of(sendbuf), sendcounts, sdispls, sendtypes, address_of(recvbuf), &
+        recvcounts, rdispls, recvtypes, comm, info, request, ierror)
   end subroutine
 
   subroutine Lanyard_Is_matched(request, flag, ierror)
@@ -661,77 +437,10 @@ contains
     integer, optional, intent(out) :: ierror
     integer :: code
     integer(c_int) :: is_matched
-    code = f_is_matched(request, is_matched)
+    call f_is_matched(request, is_matched, code)
     if (code == MPI_SUCCESS) flag = is_matched /= 0
     if (present(ierror)) ierror = code
   end subroutine
-
-  subroutine Lanyard_Enqueue_start(queue, request, ierror)
-    type(Lanyard_Queue), intent(in) :: queue
-    type(MPI_Request), intent(inout) :: request
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = f_enqueue_start(queue, request)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Enqueue_startall(queue, count, requests, ierror)
-    type(Lanyard_Queue), intent(in) :: queue
-    integer, intent(in) :: count
-    type(MPI_Request), intent(inout) :: requests(count)
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = f_enqueue_startall(queue, count, requests)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Enqueue_wait(queue, request, ierror)
-    type(Lanyard_Queue), intent(in) :: queue
-    type(MPI_Request), intent(inout) :: request
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = f_enqueue_wait(queue, request)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  subroutine Lanyard_Enqueue_waitall(queue, count, requests, ierror)
-    type(Lanyard_Queue), intent(in) :: queue
-    integer, intent(in) :: count
-    type(MPI_Request), intent(inout) :: requests(count)
-    integer, optional, intent(out) :: ierror
-    integer :: code
-    code = f_enqueue_waitall(queue, count, requests)
-    if (present(ierror)) ierror = code
-  end subroutine
-
-  integer function Lanyard_Error_class_of(kind)
-    integer, intent(in) :: kind
-    Lanyard_Error_class_of = c_error_class_of(kind)
-  end function
-
-  integer function LANYARD_ERR_QUEUE()
-    LANYARD_ERR_QUEUE = c_error_class_of(LANYARD_ERROR_QUEUE)
-  end function
-
-  integer function LANYARD_ERR_BUSY()
-    LANYARD_ERR_BUSY = c_error_class_of(LANYARD_ERROR_BUSY)
-  end function
-
-  integer function LANYARD_ERR_NO_ENTRIES()
-    LANYARD_ERR_NO_ENTRIES = c_error_class_of(LANYARD_ERROR_NO_ENTRIES)
-  end function
-
-  integer function LANYARD_ERR_FAILED()
-    LANYARD_ERR_FAILED = c_error_class_of(LANYARD_ERROR_FAILED)
-  end function
-
-  integer function LANYARD_ERR_STALLED()
-    LANYARD_ERR_STALLED = c_error_class_of(LANYARD_ERROR_STALLED)
-  end function
-
-  integer function LANYARD_ERR_NIC()
-    LANYARD_ERR_NIC = c_error_class_of(LANYARD_ERROR_NIC)
-  end function
 
 end module lanyard_f08_own
 

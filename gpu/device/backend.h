@@ -57,9 +57,7 @@ class Backend {
   Lanes& lanes() { return lanes_; }
 
   // Call this before freeing host memory in which streams have had words (HostPages::forget()).
-  // Without arguments: for all such memory.
-  void forget_words(const void* memory, uint64_t bytes) { pages_.forget(memory, bytes); }
-  void forget_words() { pages_.forget_all(); }
+  void forget_words() { pages_.forget(); }
 
  private:
   Backend(std::unique_ptr<Driver> driver, const ProcessName& self, const DeviceOptions& options);

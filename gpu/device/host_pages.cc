@@ -15,13 +15,7 @@ void* pointer_to(uint64_t number) { return reinterpret_cast<void*>(number); }
 
 HostPages::HostPages(Driver& driver) : driver_(driver), page_bytes_(static_cast<uint64_t>(sysconf(_SC_PAGESIZE))) {}
 
-HostPages::~HostPages() { forget_all(); }
-
-void HostPages::unregister(uint64_t page, ContextHandle context) {
-  const Inside inside(driver_, context);
-  if (inside.status().ok())
-    driver_.unregister_host(pointer_to(page));
-}
+HostPages::~HostPages() { forget(); }
 
 Result<HostPages::Place> HostPages::reach(const Device& device, const uint64_t* word) {
   const uint64_t page = page_of(word);
@@ -76,21 +70,13 @@ Status HostPages::register_page(const Device& device, uint64_t page) {
   return status;
 }
 
-void HostPages::forget(const void* memory, uint64_t bytes) {
-  if (bytes == 0)
-    return;
+void HostPages::forget() {
   const std::unique_lock lock(mutex_);
-  const auto first = registered_.lower_bound(page_of(memory));
-  const auto end = registered_.lower_bound(number_of(memory) + bytes);
-  for (auto each = first; each != end; ++each)
-    unregister(each->first, each->second.context);
-  registered_.erase(first, end);
-}
-
-void HostPages::forget_all() {
-  const std::unique_lock lock(mutex_);
-  for (const auto& [page, known] : registered_)
-    unregister(page, known.context);
+  for (const auto& [page, known] : registered_) {
+    const Inside inside(driver_, known.context);
+    if (inside.status().ok())
+      driver_.unregister_host(pointer_to(page));
+  }
   registered_.clear();
 }
 

@@ -35,10 +35,9 @@ class HostPages {
   // that the driver does not register, or memory of a device out of reach.
   Result<Place> reach(const Device& device, const uint64_t* word);
 
-  // Unregister the pages of host memory. Call them before memory with words is unmapped or freed.
-  // Require: nothing enqueued names a word of these pages. May wait for devices.
-  void forget(const void* memory, uint64_t bytes);
-  void forget_all();
+  // Unregisters all pages. Call it before memory with words is unmapped or freed. Requires: nothing
+  // enqueued names a word of these pages. May wait for devices.
+  void forget();
 
  private:
   // A page that this object has registered.
@@ -49,7 +48,6 @@ class HostPages {
   uint64_t page_of(const void* address) const { return reinterpret_cast<uint64_t>(address) & ~(page_bytes_ - 1); }
   Result<Place> look_up(const Device& device, const uint64_t* word);
   Status register_page(const Device& device, uint64_t page);
-  void unregister(uint64_t page, ContextHandle context);
 
   Driver& driver_;
   const uint64_t page_bytes_;
