@@ -153,20 +153,14 @@ std::optional<Operation> operation_of(MPI_Op op) {
   return std::nullopt;
 }
 
-bool is_logical(Operation operation) {
-  return operation == Operation::kLogicalAnd || operation == Operation::kLogicalOr ||
-         operation == Operation::kLogicalXor;
-}
-bool is_bitwise(Operation operation) {
-  return operation == Operation::kBitAnd || operation == Operation::kBitOr || operation == Operation::kBitXor;
-}
-
 bool allows(Meaning meaning, Operation operation) {
+  const bool logical = Operation::kLogicalAnd <= operation && operation <= Operation::kLogicalXor;
+  const bool bitwise = Operation::kBitAnd <= operation && operation <= Operation::kBitXor;
   switch (meaning) {
     case Meaning::kElement: return true;
-    case Meaning::kNumber: return !is_logical(operation);
-    case Meaning::kTruth: return is_logical(operation);
-    case Meaning::kBits: return is_bitwise(operation);
+    case Meaning::kNumber: return !logical;
+    case Meaning::kTruth: return logical;
+    case Meaning::kBits: return bitwise;
   }
   return false;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -57,12 +58,8 @@ class Builder {
   int size() const { return size_; }
   Collective& collective() { return *record_.collective; }
 
-  RequestRecord& send(Edge to, const Block& block) LANYARD_REQUIRES(context_locked) {
-    return add(LANYARD_SEND, to, block);
-  }
-  RequestRecord& receive(Edge from, const Block& block) LANYARD_REQUIRES(context_locked) {
-    return add(LANYARD_RECEIVE, from, block);
-  }
+  void send(Edge to, const Block& block) LANYARD_REQUIRES(context_locked) { add(LANYARD_SEND, to, block); }
+  void receive(Edge from, const Block& block) LANYARD_REQUIRES(context_locked) { add(LANYARD_RECEIVE, from, block); }
   // Sends to and receives from each other process, in two sets. The tag is the set.
   void exchange_with_all(const Block& to, const Block& from) LANYARD_REQUIRES(context_locked) {
     for (const int set : {0, 1})
@@ -97,7 +94,7 @@ class Builder {
   }
 
  private:
-  RequestRecord& add(lanyard_request_kind kind, Edge edge, const Block& block) LANYARD_REQUIRES(context_locked) {
+  void add(lanyard_request_kind kind, Edge edge, const Block& block) LANYARD_REQUIRES(context_locked) {
     RequestRecord& member = *record_.collective->members.emplace_back(std::make_unique<RequestRecord>());
     resolve(context_, {kind, edge.peer, edge.tag, block.buffer, block.count, block.datatype, communicator_}, member);
     member.transfer.part_of = record_.collective->name;
@@ -105,7 +102,6 @@ class Builder {
       refuse(member.unusable_class, member.unusable);
     else if (edge.peer != MPI_PROC_NULL)
       member.transfer.communicator = id_;
-    return member;
   }
 
   Context& context_;
@@ -182,23 +178,17 @@ std::vector<Block> equal_blocks(const void* buffer, size_t blocks, MPI_Count cou
   return result;
 }
 
-template <typename Count, typename Displacement>
+// `Types`: one datatype, of whose extents the displacements are; or an array of one for each block,
+// with displacements in bytes.
+template <typename Count, typename Displacement, typename Types>
 std::vector<Block> blocks(const void* buffer, size_t blocks, const Count counts[], const Displacement displacements[],
-                          MPI_Datatype datatype) {
-  const MPI_Aint extent = extent_of(datatype);
+                          Types types) {
   std::vector<Block> result;
   for (size_t i = 0; i < blocks; ++i)
-    result.push_back(block_at(buffer, displacements[i] * extent, counts[i], datatype));
-  return result;
-}
-
-// With displacements in bytes.
-template <typename Count>
-std::vector<Block> blocks(const void* buffer, size_t blocks, const Count counts[], const MPI_Aint displacements[],
-                          const MPI_Datatype datatypes[]) {
-  std::vector<Block> result;
-  for (size_t i = 0; i < blocks; ++i)
-    result.push_back(block_at(buffer, displacements[i], counts[i], datatypes[i]));
+    if constexpr (std::is_same_v<Types, MPI_Datatype>)
+      result.push_back(block_at(buffer, displacements[i] * extent_of(types), counts[i], types));
+    else
+      result.push_back(block_at(buffer, displacements[i], counts[i], types[i]));
   return result;
 }
 
@@ -330,7 +320,7 @@ int neighbor_alltoall(const Made& made, const Block& from, const Block& to) {
                   });
 }
 
-// `Types`: one datatype, or an array of one for each block.
+// `Types`: as for blocks().
 template <typename Count, typename Displacement, typename Types>
 int neighbor_alltoallv(const Made& made, const char* name, const void* from, const Count from_counts[],
                        const Displacement from_displacements[], Types from_types, const void* to,

@@ -39,10 +39,8 @@ constexpr std::string_view kForeign[] = {"Open MPI", "Spectrum MPI"};
 constexpr size_t kLongestVersion = 16'384;
 
 bool is_foreign_mpi(std::string_view library_version) {
-  for (const std::string_view name : kForeign)
-    if (library_version.find(name) != std::string_view::npos)
-      return true;
-  return false;
+  return std::ranges::any_of(
+      kForeign, [&](std::string_view name) { return library_version.find(name) != std::string_view::npos; });
 }
 
 // Aborts if the program's MPI is not the one that this library is compiled for, and names the
@@ -176,7 +174,7 @@ bool Context::halt_streams() {
     // Do not poll a device's stream: the program may have destroyed it.
     if (queue->device_stream == nullptr && queue->stream().poll())
       continue;
-    if (queue->stream().try_halt(kLongestKernel))
+    if (queue->stream().halt(kLongestKernel))
       continue;
     halted = false;
     std::fprintf(stderr,

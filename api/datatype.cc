@@ -175,10 +175,10 @@ class Flattening {
       case MPI_COMBINER_VECTOR:
         return repeat(repeat(inner, made.count(1), extent), made.count(0), made.number(2) * extent);
       case MPI_COMBINER_HVECTOR: return repeat(repeat(inner, made.count(1), extent), made.count(0), made.number(2));
-      case MPI_COMBINER_INDEXED: return blocks(made, inner, extent, extent);
-      case MPI_COMBINER_HINDEXED: return blocks(made, inner, extent, 1);
-      case MPI_COMBINER_INDEXED_BLOCK: return equal_blocks(made, inner, extent, extent);
-      case MPI_COMBINER_HINDEXED_BLOCK: return equal_blocks(made, inner, extent, 1);
+      case MPI_COMBINER_INDEXED: return blocks(made, inner, extent, extent, false);
+      case MPI_COMBINER_HINDEXED: return blocks(made, inner, extent, 1, false);
+      case MPI_COMBINER_INDEXED_BLOCK: return blocks(made, inner, extent, extent, true);
+      case MPI_COMBINER_HINDEXED_BLOCK: return blocks(made, inner, extent, 1, true);
       case MPI_COMBINER_SUBARRAY: return subarray(made, inner, extent);
       default: return inner;  // duplicate or resized: extent_of() asks the MPI for the extent
     }
@@ -193,20 +193,14 @@ class Flattening {
     return loops_ > gpu::Layout::kMostLoops ? too_much() : Status();
   }
 
-  // Displacements are in units of `unit` bytes.
-  Result<Shape> blocks(const Contents& made, const Shape& inner, int64_t extent, int64_t unit) {
+  // Blocks of different lengths, or of equal ones. Displacements are in units of `unit` bytes.
+  Result<Shape> blocks(const Contents& made, const Shape& inner, int64_t extent, int64_t unit, bool equal) {
     const size_t count = made.count(0);
+    const size_t first_displacement = equal ? 2 : 1 + count;
     std::vector<Shape> parts;
     for (size_t i = 0; i < count; ++i)
-      LANYARD_RETURN_IF_ERROR(add(parts, repeat(inner, made.count(1 + i), extent), made.number(1 + count + i) * unit));
-    return sequence(std::move(parts));
-  }
-
-  Result<Shape> equal_blocks(const Contents& made, const Shape& inner, int64_t extent, int64_t unit) {
-    const Shape block = repeat(inner, made.count(1), extent);
-    std::vector<Shape> parts;
-    for (size_t i = 0; i < made.count(0); ++i)
-      LANYARD_RETURN_IF_ERROR(add(parts, block, made.number(2 + i) * unit));
+      LANYARD_RETURN_IF_ERROR(
+          add(parts, repeat(inner, made.count(equal ? 1 : 1 + i), extent), made.number(first_displacement + i) * unit));
     return sequence(std::move(parts));
   }
 

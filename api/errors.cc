@@ -78,8 +78,7 @@ int Errors::class_of(Lanyard_Error_kind kind) {
 }
 
 bool Errors::is_class(int code) const {
-  return has_classes_.load() &&
-         (code == base_class_ || std::find(kind_classes_.begin(), kind_classes_.end(), code) != kind_classes_.end());
+  return has_classes_.load() && (code == base_class_ || std::ranges::find(kind_classes_, code) != kind_classes_.end());
 }
 
 int Errors::code(int error_class, const std::string& text) {
@@ -100,8 +99,7 @@ int Errors::code(int error_class, const std::string& text) {
       return error_class;
     entry = &entries_.emplace_back(Entry{code, error_class, text, 0});
   } else {
-    entry = &*std::min_element(entries_.begin(), entries_.end(),
-                               [](const Entry& a, const Entry& b) { return a.returned < b.returned; });
+    entry = &*std::ranges::min_element(entries_, {}, &Entry::returned);
     entry->error_class = error_class;
     entry->text = text;
   }
@@ -114,16 +112,14 @@ bool Errors::lookup(int code, int* error_class, std::string* text) {
   if (!has_classes_.load())
     return false;
   std::lock_guard lock(mutex_);
-  for (const Entry& entry : entries_) {
-    if (entry.code != code)
-      continue;
-    if (error_class != nullptr)
-      *error_class = entry.error_class;
-    if (text != nullptr)
-      *text = entry.text;
-    return true;
-  }
-  return false;
+  const auto found = std::ranges::find(entries_, code, &Entry::code);
+  if (found == entries_.end())
+    return false;
+  if (error_class != nullptr)
+    *error_class = found->error_class;
+  if (text != nullptr)
+    *text = found->text;
+  return true;
 }
 
 int raise(const char* call, MPI_Comm communicator, int error_class, const std::string& what) {

@@ -264,18 +264,16 @@ extern "C" {
                     {kind, peer, tag, buffer, count, datatype, communicator}, request);                           \
   }
 
-LANYARD_REQUEST_INIT(MPI_Send_init, LANYARD_SEND, const void*, int)
-LANYARD_REQUEST_INIT(MPI_Ssend_init, LANYARD_SEND, const void*, int)
-LANYARD_REQUEST_INIT(MPI_Rsend_init, LANYARD_READY_SEND, const void*, int)
-LANYARD_REQUEST_INIT(MPI_Bsend_init, LANYARD_BUFFERED_SEND, const void*, int)
-LANYARD_REQUEST_INIT(MPI_Recv_init, LANYARD_RECEIVE, void*, int)
+#define LANYARD_REQUEST_INITS(suffix, count_type)                                              \
+  LANYARD_REQUEST_INIT(MPI_Send_init##suffix, LANYARD_SEND, const void*, count_type)           \
+  LANYARD_REQUEST_INIT(MPI_Ssend_init##suffix, LANYARD_SEND, const void*, count_type)          \
+  LANYARD_REQUEST_INIT(MPI_Rsend_init##suffix, LANYARD_READY_SEND, const void*, count_type)    \
+  LANYARD_REQUEST_INIT(MPI_Bsend_init##suffix, LANYARD_BUFFERED_SEND, const void*, count_type) \
+  LANYARD_REQUEST_INIT(MPI_Recv_init##suffix, LANYARD_RECEIVE, void*, count_type)
 
+LANYARD_REQUEST_INITS(, int)
 #if MPI_VERSION >= 4
-LANYARD_REQUEST_INIT(MPI_Send_init_c, LANYARD_SEND, const void*, MPI_Count)
-LANYARD_REQUEST_INIT(MPI_Ssend_init_c, LANYARD_SEND, const void*, MPI_Count)
-LANYARD_REQUEST_INIT(MPI_Rsend_init_c, LANYARD_READY_SEND, const void*, MPI_Count)
-LANYARD_REQUEST_INIT(MPI_Bsend_init_c, LANYARD_BUFFERED_SEND, const void*, MPI_Count)
-LANYARD_REQUEST_INIT(MPI_Recv_init_c, LANYARD_RECEIVE, void*, MPI_Count)
+LANYARD_REQUEST_INITS(_c, MPI_Count)
 
 #define LANYARD_PARTITIONED_INIT(name, buffer_type)                                                                   \
   int name(buffer_type buffer, int partitions, MPI_Count count, MPI_Datatype datatype, int peer, int tag,             \

@@ -123,15 +123,9 @@ class WatchedHandles {
       seen |= marks_[place(handles[i])].load(std::memory_order_relaxed);
     return seen != 0;
   }
-  void add(MPI_Request handle) {
-    change(handle, 1);
-    count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
+  void add(MPI_Request handle) { change(handle, 1); }
   // Requires that it was added.
-  void remove(MPI_Request handle) {
-    change(handle, -1);
-    count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-  }
+  void remove(MPI_Request handle) { change(handle, -1); }
 
  private:
   static constexpr uint16_t kFull = UINT16_MAX;
@@ -155,6 +149,7 @@ class WatchedHandles {
     const uint16_t old = mark.load(std::memory_order_relaxed);
     if (old != kFull)  // a full mark no longer counts, and stays
       mark.store(static_cast<uint16_t>(old + by), std::memory_order_relaxed);
+    count_.store(count_.load(std::memory_order_relaxed) + static_cast<uint64_t>(by), std::memory_order_relaxed);
   }
 
   std::array<std::atomic<uint16_t>, UINT16_MAX + 1> marks_{};

@@ -41,11 +41,13 @@ class List {
 };
 
 StallHop hop_to_peer(const Request& request, uint64_t iteration) {
-  return {.rank = request.matched_nic,
-          .question = {.kind = StallQuestion::Kind::kIteration,
-                       .number = request.matched_number,
-                       .iteration = iteration,
-                       .communicator = 0}};
+  return {
+      .rank = request.matched_nic,
+      .question = {.kind = StallQuestion::Kind::kIteration, .number = request.matched_number, .iteration = iteration}};
+}
+
+StallHop ask_presence(const Request& request) {
+  return {.rank = request.matched_nic, .question = {.kind = StallQuestion::Kind::kPresence}};
 }
 
 std::string name_of(lanyard_queue& queue) { return "queue " + std::to_string(queue.core->number()); }
@@ -72,12 +74,12 @@ std::string describe_kernel(const lanyard_queue& queue, const Queue::Head& head)
 
 // The text of the explanation, and the next process to ask.
 StallAnswer answer_of(const Queue::Explanation& why, const Request& request, uint64_t iteration) {
-  StallAnswer answer{.text = why.text, .next = {}};
+  StallAnswer answer{.text = why.text};
   const Request& about = why.about != nullptr ? *why.about : request;
   if (why.missing == Queue::Missing::kPeer)
     answer.next = hop_to_peer(about, iteration);
   else if (why.missing == Queue::Missing::kAnswer)
-    answer.next = StallHop{.rank = about.matched_nic, .question = {.kind = StallQuestion::Kind::kPresence}};
+    answer.next = ask_presence(about);
   if (about.exchange == nullptr || !answer.next || about.transfer.direction != Direction::kReceive)
     return answer;
   for (const Request* member : about.exchange->members)
@@ -86,24 +88,22 @@ StallAnswer answer_of(const Queue::Explanation& why, const Request& request, uin
   return answer;
 }
 
-// The stream has run everything, but failures may still be reported.
-StallAnswer describe_unheard(const Queue::Unheard& unheard) {
-  StallAnswer answer{.text = "has run everything, but " + unheard.text, .next = {}};
-  if (unheard.receive != nullptr)
-    answer.next = StallHop{.rank = unheard.receive->matched_nic, .question = {.kind = StallQuestion::Kind::kPresence}};
-  return answer;
-}
-
 // What a queue's stream does or waits for.
 StallAnswer describe_head(lanyard_queue& queue) {
   const Queue::Head head = queue.core->head();
   if (head.kernel != nullptr)
-    return {.text = "runs " + describe_kernel(queue, head), .next = {}};
+    return {.text = "runs " + describe_kernel(queue, head)};
   const Request* request = head.request != nullptr ? head.request : queue.core->first_under_way();
-  if (request == nullptr && !queue.core->unheard().text.empty())
-    return describe_unheard(queue.core->unheard());
-  if (request == nullptr)
-    return {.text = "runs something, or waits for something that is not Lanyard's", .next = {}};
+  if (request == nullptr) {
+    // The stream may have run everything, but failures may still be reported.
+    const Queue::Unheard unheard = queue.core->unheard();
+    if (unheard.text.empty())
+      return {.text = "runs something, or waits for something that is not Lanyard's"};
+    StallAnswer answer{.text = "has run everything, but " + unheard.text};
+    if (unheard.receive != nullptr)
+      answer.next = ask_presence(*unheard.receive);
+    return answer;
+  }
   const uint64_t iteration = request->iterations_done() + 1;
   StallAnswer answer = answer_of(queue.core->explain(*request, iteration), *request, iteration);
   answer.text = (head.request != nullptr ? "waits: " : "has this under way: ") + answer.text;
@@ -113,7 +113,7 @@ StallAnswer describe_head(lanyard_queue& queue) {
 // The blocking call that the program entered last.
 StallAnswer describe_program(Context& context) LANYARD_REQUIRES(context_locked) {
   if (context.blocking_calls().empty())
-    return {.text = "its program is in no blocking call of Lanyard", .next = {}};
+    return {.text = "its program is in no blocking call of Lanyard"};
   const BlockingCall& call = *context.blocking_calls().back();
   StallAnswer inside = call.subject().queue != nullptr ? describe_head(*call.subject().queue)
                                                        : describe_match(context, call.subject().records);
@@ -132,15 +132,14 @@ lanyard_queue* queue_of(Context& context, const Request& request) LANYARD_REQUIR
 StallAnswer answer_iteration(Context& context, const StallQuestion& question) LANYARD_REQUIRES(context_locked) {
   const Request* request = context.endpoint().find(question.number);
   if (request == nullptr || !request->matched() || !request->done.valid())
-    return {.text = "it has freed its request", .next = {}};
+    return {.text = "it has freed its request"};
   const std::string which = std::to_string(question.iteration);
   const std::string what = "its request (" + request->describe() + ")";
   if (request->failures > 0)
-    return {.text = "operations of " + what + " failed: " + context.endpoint().explain_failure(*request), .next = {}};
+    return {.text = "operations of " + what + " failed: " + context.endpoint().explain_failure(*request)};
   lanyard_queue* queue = queue_of(context, *request);
   if (queue == nullptr && request->starts >= question.iteration)
-    return {.text = "start " + which + " of " + what + " was enqueued on a queue that has been freed since",
-            .next = {}};
+    return {.text = "start " + which + " of " + what + " was enqueued on a queue that has been freed since"};
   const Queue::Progress progress =
       queue == nullptr ? Queue::Progress::kNotStarted : queue->core->progress_of(*request, question.iteration);
   if (progress == Queue::Progress::kNotStarted) {
@@ -150,7 +149,7 @@ StallAnswer answer_iteration(Context& context, const StallQuestion& question) LA
             .next = program.next};
   }
   if (progress == Queue::Progress::kDone)
-    return {.text = "iteration " + which + " of " + what + " has completed here", .next = {}, .has_completed = true};
+    return {.text = "iteration " + which + " of " + what + " has completed here", .has_completed = true};
   if (progress == Queue::Progress::kReached) {
     StallAnswer answer =
         answer_of(queue->core->explain_part(*request, question.iteration), *request, question.iteration);
@@ -210,9 +209,9 @@ StallAnswer answer_question(Context& context, uint32_t from, const StallQuestion
   switch (question.kind) {
     case StallQuestion::Kind::kIteration: return answer_iteration(context, question);
     case StallQuestion::Kind::kMatch: return answer_match(context, from, question);
-    case StallQuestion::Kind::kPresence: return {.text = describe_program(context).text, .next = {}};
+    case StallQuestion::Kind::kPresence: return {.text = describe_program(context).text};
   }
-  return {.text = "it does not understand the question; do all ranks use the same version of Lanyard?", .next = {}};
+  return {.text = "it does not understand the question; do all ranks use the same version of Lanyard?"};
 }
 
 StallAnswer describe_queue(lanyard_queue& queue) {
@@ -341,7 +340,7 @@ void StallInquiry::follow(const StallAnswer& answer) {
     lines_.push_back("... (no more than " + std::to_string(kMostHops) + " processes are asked)");
     return;
   }
-  asked_.push_back({.hop = hop, .next = {}});
+  asked_.push_back({.hop = hop});
   ask(hop);
 }
 
@@ -451,7 +450,6 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
   if (asker == inquiries.end())
     return;  // the answer is late
   StallAnswer answer{.text = std::string(reinterpret_cast<const char*>(rest.data()), rest.size()),
-                     .next = {},
                      .is_done_here = header.is_done_here != 0,
                      .has_completed = header.has_completed != 0};
   if (header.has_next != 0 && header.next.rank < context.size()) {

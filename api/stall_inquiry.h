@@ -54,7 +54,7 @@ struct StallHop {
 // The answer to a question: describes the process, and names the process that it waits for, if any.
 struct StallAnswer {
   std::string text;
-  std::optional<StallHop> next;
+  std::optional<StallHop> next{};
   // The process's program and stream have done their part. If this holds for the next process too,
   // only the NICs have work left.
   bool is_done_here = false;
@@ -113,7 +113,7 @@ class StallInquiry {
   // A process that was asked, and its answer.
   struct Asked {
     StallHop hop;
-    std::optional<StallHop> next;
+    std::optional<StallHop> next{};
     bool is_done_here = false;
   };
 

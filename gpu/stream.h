@@ -140,13 +140,9 @@ class Stream {
   // Whether everything enqueued so far has run. Unlike poll(), it runs nothing.
   virtual bool is_empty() { return poll(); }
   // Stops the stream, for a process that gives up on its peers. On return no enqueued operation
-  // touches its word any more: waits that are not met pass, or never run.
-  virtual void halt() {}
-  // Like halt(), but returns false if the running operation does not end within `limit`.
-  virtual bool try_halt(std::chrono::nanoseconds) {
-    halt();
-    return true;
-  }
+  // touches its word any more: waits that are not met pass, or never run. False: the running
+  // operation did not end within `limit`.
+  virtual bool halt(std::chrono::nanoseconds /*limit*/ = std::chrono::nanoseconds::max()) { return true; }
 
   // The number of the capture (into a graph) in progress; 0: none. Numbers are not reused.
   virtual uint64_t capturing() const { return 0; }

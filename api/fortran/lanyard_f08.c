@@ -19,36 +19,24 @@ static void give_info(int code, MPI_Info made, f_ref info, f_ref error) {
   give(code, error);
 }
 
+/* A procedure that is one call of C. */
+#define CALL(name, PARAMETERS, call) \
+  void lanyard_f_##name PARAMETERS { give(call, error); }
+
 /* ---- Streams and queues */
 
-void lanyard_f_host_stream_create(Lanyard_Host_stream* stream, f_ref error) {
-  give(Lanyard_Host_stream_create(stream), error);
-}
-
-void lanyard_f_host_stream_launch(const Lanyard_Host_stream* stream, void (*kernel)(void*), void* const* argument,
-                                  f_ref error) {
-  give(Lanyard_Host_stream_launch(*stream, kernel, *argument), error);
-}
-
-void lanyard_f_host_stream_synchronize(const Lanyard_Host_stream* stream, f_ref error) {
-  give(Lanyard_Host_stream_synchronize(*stream), error);
-}
-
-void lanyard_f_host_stream_free(Lanyard_Host_stream* stream, f_ref error) {
-  give(Lanyard_Host_stream_free(stream), error);
-}
-
-void lanyard_f_queue_init(Lanyard_Queue* queue, f_in type, Lanyard_Host_stream* stream, f_ref error) {
-  give(Lanyard_Queue_init(queue, (Lanyard_Queue_type)*type, stream), error);
-}
-
-void lanyard_f_queue_init_device(Lanyard_Queue* queue, f_in type, void* const* stream_address, f_ref error) {
-  give(Lanyard_Queue_init(queue, (Lanyard_Queue_type)*type, *stream_address), error);
-}
-
-void lanyard_f_queue_free(Lanyard_Queue* queue, f_ref error) { give(Lanyard_Queue_free(queue), error); }
-
-void lanyard_f_queue_wait(const Lanyard_Queue* queue, f_ref error) { give(Lanyard_Queue_wait(*queue), error); }
+CALL(host_stream_create, (Lanyard_Host_stream * stream, f_ref error), Lanyard_Host_stream_create(stream))
+CALL(host_stream_launch, (const Lanyard_Host_stream* stream, void (*kernel)(void*), void* const* argument, f_ref error),
+     Lanyard_Host_stream_launch(*stream, kernel, *argument))
+CALL(host_stream_synchronize, (const Lanyard_Host_stream* stream, f_ref error),
+     Lanyard_Host_stream_synchronize(*stream))
+CALL(host_stream_free, (Lanyard_Host_stream * stream, f_ref error), Lanyard_Host_stream_free(stream))
+CALL(queue_init, (Lanyard_Queue * queue, f_in type, Lanyard_Host_stream* stream, f_ref error),
+     Lanyard_Queue_init(queue, (Lanyard_Queue_type)*type, stream))
+CALL(queue_init_device, (Lanyard_Queue * queue, f_in type, void* const* stream_address, f_ref error),
+     Lanyard_Queue_init(queue, (Lanyard_Queue_type)*type, *stream_address))
+CALL(queue_free, (Lanyard_Queue * queue, f_ref error), Lanyard_Queue_free(queue))
+CALL(queue_wait, (const Lanyard_Queue* queue, f_ref error), Lanyard_Queue_wait(*queue))
 
 void lanyard_f_queue_get_info(const Lanyard_Queue* queue, f_ref info, f_ref error) {
   MPI_Info made = MPI_INFO_NULL;
@@ -69,18 +57,14 @@ ERROR_CLASS(nic, LANYARD_ERROR_NIC)
 
 /* ---- Requests */
 
-void lanyard_f_request_set_info(f_in request, f_in info, f_ref error) {
-  give(Lanyard_Request_set_info(PMPI_Request_f2c(*request), PMPI_Info_f2c(*info)), error);
-}
+CALL(request_set_info, (f_in request, f_in info, f_ref error),
+     Lanyard_Request_set_info(PMPI_Request_f2c(*request), PMPI_Info_f2c(*info)))
+CALL(is_matched, (f_in request, int* flag, f_ref error), Lanyard_Is_matched(PMPI_Request_f2c(*request), flag))
 
 void lanyard_f_request_get_info(f_in request, f_ref info, f_ref error) {
   MPI_Info made = MPI_INFO_NULL;
   const int code = Lanyard_Request_get_info(PMPI_Request_f2c(*request), &made);
   give_info(code, made, info, error);
-}
-
-void lanyard_f_is_matched(f_in request, int* flag, f_ref error) {
-  give(Lanyard_Is_matched(PMPI_Request_f2c(*request), flag), error);
 }
 
 static int imatchall(int count, MPI_Request requests[], f_ref match_request) {

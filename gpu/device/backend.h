@@ -11,7 +11,6 @@
 #include "gpu/device/driver.h"
 #include "gpu/device/device_lanes.h"
 #include "gpu/device/gpu_memory.h"
-#include "gpu/device/host_pages.h"
 #include "gpu/packing.h"
 #include "gpu/stream.h"
 #include "transport/base/device_memory.h"

@@ -160,13 +160,8 @@ Result<uint64_t> CopyQueue::start(DeviceAddress to, DeviceAddress from, uint64_t
 }
 
 Status CopyQueue::launch(DeviceAddress to, DeviceAddress from, uint64_t bytes) {
-  CopyArguments arguments{};
-  arguments.to = to;
-  arguments.from = from;
-  arguments.bytes = bytes;
-  arguments.arrivals = reinterpret_cast<DeviceAddress>(arrivals_);
-  arguments.completion = words_.first_address;
-  arguments.number = started_ + 1;
+  const CopyArguments arguments{
+      to, from, bytes, reinterpret_cast<DeviceAddress>(arrivals_), words_.first_address, started_ + 1};
   const uint64_t most = 2 * static_cast<uint64_t>(device_.facts().multiprocessors);
   const uint64_t blocks = std::clamp<uint64_t>((bytes + kBytesOfBlock - 1) / kBytesOfBlock, 1, most);
   return device_.launch(stream_, static_cast<uint32_t>(blocks), arguments);

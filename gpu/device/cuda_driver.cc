@@ -46,15 +46,13 @@ Result<std::unique_ptr<Driver>> open_driver() { return VendorDriver::open(); }
 Status VendorDriver::set_up() {
   // Older drivers cannot capture launches that begin early.
   constexpr int kEarliest = 12030;
-  int version = 0;
-  LANYARD_RETURN_IF_ERROR(api_.run(api_.version, &version));
+  LANYARD_ASSIGN_OR_RETURN(const int version, api_.get<int>(api_.version));
   begins_early_ = version >= kEarliest;
   for (int device = 0; device < device_count(); ++device) {
-    int generation = 0;
-    int flushes = 0;
-    LANYARD_RETURN_IF_ERROR(
-        api_.run(api_.attribute, &generation, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
-    LANYARD_RETURN_IF_ERROR(api_.run(api_.attribute, &flushes, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, device));
+    LANYARD_ASSIGN_OR_RETURN(const int generation,
+                             api_.get<int>(api_.attribute, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
+    LANYARD_ASSIGN_OR_RETURN(const int flushes,
+                             api_.get<int>(api_.attribute, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, device));
     begins_early_ = begins_early_ && generation >= 9;
     devices_[static_cast<size_t>(device)].flushes = flushes != 0;
   }
@@ -69,10 +67,9 @@ VendorDriver::~VendorDriver() {
 }
 
 Status VendorDriver::describe(int device, DeviceFacts& facts) const {
-  int bus = 0;
-  int words = 0;
-  LANYARD_RETURN_IF_ERROR(api_.run(api_.attribute, &bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device));
-  LANYARD_RETURN_IF_ERROR(api_.run(api_.attribute, &words, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device));
+  LANYARD_ASSIGN_OR_RETURN(const int bus, api_.get<int>(api_.attribute, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device));
+  LANYARD_ASSIGN_OR_RETURN(const int words,
+                           api_.get<int>(api_.attribute, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device));
   facts.name += " (PCI bus " + std::to_string(bus) + ")";
   facts.has_memory_ops = words != 0;
   facts.shares_words = true;
@@ -80,8 +77,7 @@ Status VendorDriver::describe(int device, DeviceFacts& facts) const {
 }
 
 Result<ContextHandle> VendorDriver::make_context(int device) {
-  CUcontext context = nullptr;
-  LANYARD_RETURN_IF_ERROR(api_.run(api_.retain_context, &context, device));
+  LANYARD_ASSIGN_OR_RETURN(const CUcontext context, api_.get<CUcontext>(api_.retain_context, device));
   return ContextHandle{context};
 }
 

@@ -1,14 +1,20 @@
 #include "gpu/device/device.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <string>
 #include <thread>
 
 #include "transport/base/check.h"
+#include "transport/base/reserve.h"
 
 namespace lanyard::gpu {
 namespace {
@@ -25,6 +31,23 @@ std::string name_of(std::span<const std::byte> uuid) {
 
 std::span<const uint64_t> words_of(const LaneEnd& end) {
   return {reinterpret_cast<const uint64_t*>(&end), sizeof end / sizeof(uint64_t)};
+}
+
+uint64_t number_of(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+void* pointer_to(uint64_t number) { return reinterpret_cast<void*>(number); }
+
+constexpr size_t kCensusBytes = sizeof(uint64_t);
+
+Status no_place(const std::string& path, const char* call) {
+  return Status(Code::kUnsupported, std::string(call) + " " + path + ": " + std::strerror(errno));
+}
+
+// A lock of the open file, not of the process: locks of one process do not hide one another.
+struct flock whole_file(short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
 }
 
 }  // namespace
@@ -213,12 +236,17 @@ Result<CommandRing> Device::take_ring() {
   return CommandRing{reinterpret_cast<CopyCommands*>(memory), place};
 }
 
-Result<uint64_t*> Device::take_count(uint64_t value) {
-  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress count, counts_.take());
-  if (Status status = store(count, {&value, 1}); !status.ok()) {
-    counts_.give(count);
+Result<DeviceAddress> Device::take(Slab& slab, std::span<const uint64_t> content) {
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress place, slab.take());
+  if (Status status = store(place, content); !status.ok()) {
+    slab.give(place);
     return status;
   }
+  return place;
+}
+
+Result<uint64_t*> Device::take_count(uint64_t value) {
+  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress count, take(counts_, {&value, 1}));
   return reinterpret_cast<uint64_t*>(count);
 }
 
@@ -249,14 +277,7 @@ void Device::give_memory(std::byte* memory) {
   unused_.emplace(known->second, known->first);
 }
 
-Result<DeviceAddress> Device::take_end() {
-  LANYARD_ASSIGN_OR_RETURN(const DeviceAddress end, ends_.take());
-  if (Status status = store(end, words_of(LaneEnd{})); !status.ok()) {
-    ends_.give(end);
-    return status;
-  }
-  return end;
-}
+Result<DeviceAddress> Device::take_end() { return take(ends_, words_of(LaneEnd{})); }
 
 Status Device::write_end(DeviceAddress end, const LaneEnd& content) {
   return store(end, words_of(content).first(offsetof(LaneEnd, started) / sizeof(uint64_t)));
@@ -274,6 +295,125 @@ Result<Device*> Devices::of_context(ContextHandle context) {
 Result<Device*> Devices::of_ordinal(int ordinal) {
   LANYARD_ASSIGN_OR_RETURN(const ContextHandle context, driver_.context_of_device(ordinal));
   return of_context(context);
+}
+
+// ---- Census
+
+Result<std::unique_ptr<Census>> Census::join(const std::string& folder, const std::string& thing) {
+  const std::string path = folder + "/lanyard-census-" + std::to_string(::getuid()) + "-" + thing;
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0)
+    return no_place(path, "open");
+  std::unique_ptr<Census> census(new Census(file));
+  if (const Status room = reserve_file(file, kCensusBytes); !room.ok())
+    return Status(Code::kUnsupported, path + ": " + room.message());
+  struct flock lock = whole_file(F_RDLCK);
+  if (::fcntl(file, F_OFD_SETLK, &lock) != 0)
+    return no_place(path, "fcntl(F_OFD_SETLK)");
+  void* const memory = ::mmap(nullptr, kCensusBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED)
+    return no_place(path, "mmap");
+  census->changes_ = static_cast<uint64_t*>(memory);
+  // After the lock: a process that sees the change finds the lock.
+  std::atomic_ref(*census->changes_).fetch_add(1);
+  return census;
+}
+
+Census::Census(int file) : file_(file), process_(::getpid()) {}
+
+Census::~Census() {
+  // A forked child shares its parent's lock and must not release it.
+  if (::getpid() == process_) {
+    struct flock lock = whole_file(F_UNLCK);
+    static_cast<void>(::fcntl(file_, F_OFD_SETLK, &lock));
+    if (changes_ != nullptr)
+      std::atomic_ref(*changes_).fetch_add(1);
+  }
+  if (changes_ != nullptr)
+    ::munmap(changes_, kCensusBytes);
+  ::close(file_);
+}
+
+bool Census::has_others() {
+  const std::atomic_ref changes(*changes_);
+  if (changes.load(std::memory_order_acquire) == seen_.load(std::memory_order_acquire))
+    return others_.load(std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  const uint64_t now = changes.load();
+  struct flock theirs = whole_file(F_WRLCK);  // finds any lock that conflicts with an exclusive one
+  const bool asked = ::fcntl(file_, F_OFD_GETLK, &theirs) == 0;
+  others_.store(asked && theirs.l_type != F_UNLCK, std::memory_order_relaxed);
+  seen_.store(now, std::memory_order_release);
+  return others_.load(std::memory_order_relaxed);
+}
+
+// ---- Host pages
+
+HostPages::HostPages(Driver& driver) : driver_(driver), page_bytes_(static_cast<uint64_t>(sysconf(_SC_PAGESIZE))) {}
+
+HostPages::~HostPages() { forget(); }
+
+Result<HostPages::Place> HostPages::reach(const Device& device, const uint64_t* word) {
+  const uint64_t page = page_of(word);
+  {
+    const std::shared_lock lock(mutex_);
+    if (const auto found = registered_.find(page); found != registered_.end())
+      if (const auto known = found->second.addresses.find(device.ordinal()); known != found->second.addresses.end())
+        return Place{known->second + (number_of(word) - page), false};
+  }
+  const std::unique_lock lock(mutex_);
+  return look_up(device, word);
+}
+
+Result<HostPages::Place> HostPages::look_up(const Device& device, const uint64_t* word) {
+  const uint64_t page = page_of(word);
+  LANYARD_ASSIGN_OR_RETURN(PointerFacts facts, driver_.facts_of(word));
+  if (facts.kind == PointerFacts::Kind::kPageable) {
+    LANYARD_RETURN_IF_ERROR(register_page(device, page));
+    LANYARD_ASSIGN_OR_RETURN(facts, driver_.facts_of(word));
+  }
+  switch (facts.kind) {
+    case PointerFacts::Kind::kDevice:
+      if (facts.device != device.ordinal())
+        LANYARD_RETURN_IF_ERROR(driver_.reach_device(facts.device));
+      return Place{facts.address, true};
+    case PointerFacts::Kind::kManaged:
+      return Status(Code::kUnsupported, "streams cannot wait for a word in managed memory: use ordinary host memory");
+    case PointerFacts::Kind::kPageable:
+      return Status(Code::kUnsupported, "the device cannot reach a word of host memory, though its page is registered");
+    case PointerFacts::Kind::kPinned: break;
+  }
+  const DeviceAddress address = facts.address;
+  // Others may unregister pages that they registered, so do not remember those.
+  if (const auto found = registered_.find(page); found != registered_.end())
+    found->second.addresses[device.ordinal()] = address - (number_of(word) - page);
+  return Place{address, false};
+}
+
+Status HostPages::register_page(const Device& device, uint64_t page) {
+  if (registered_.contains(page))
+    return {};
+  const Status status = driver_.register_host(pointer_to(page), page_bytes_);
+  if (status.code() == Code::kInvalidState)
+    return {};  // others have registered at least a part of it
+  if (!status.ok() && status.code() != Code::kFailed)
+    return Status(Code::kUnsupported,
+                  "the driver cannot register a page of words (shared, mapped from a device, "
+                  "or beyond ulimit -l?): " +
+                      status.message());
+  if (status.ok())
+    registered_[page].context = device.context();
+  return status;
+}
+
+void HostPages::forget() {
+  const std::unique_lock lock(mutex_);
+  for (const auto& [page, known] : registered_) {
+    const Inside inside(driver_, known.context);
+    if (inside.status().ok())
+      driver_.unregister_host(pointer_to(page));
+  }
+  registered_.clear();
 }
 
 }  // namespace lanyard::gpu

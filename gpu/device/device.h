@@ -1,5 +1,6 @@
 // Device: one device (one context of it) for streams and copies: its loaded kernels, and small
-// slabs of words. Devices: the devices of one driver, opened when first used.
+// slabs of words. Devices: the devices of one driver, opened when first used. HostPages: host
+// memory that they reach. Census: which of them other processes use.
 //
 // Everything that the vendors load lazily is loaded here, once. A kernel's first launch may wait
 // for all streams of the device, and one of them may be waiting for us.
@@ -7,17 +8,18 @@
 #define LANYARD_GPU_DEVICE_DEVICE_H_
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "gpu/combine.h"
-#include "gpu/device/census.h"
 #include "gpu/device/driver.h"
 #include "gpu/device/kernel_arguments.h"
 #include "gpu/lane_protocol.h"
@@ -62,6 +64,35 @@ struct WordPair {
 struct CommandRing {
   CopyCommands* commands = nullptr;
   DeviceAddress address = 0;
+};
+
+// Tells whether other processes of this user on this host use the same thing. Any thread may use it
+// at any time.
+//
+// Each user of the thing holds a lock on a file named after it; the system releases the lock when a
+// process dies. A word in the file changes when a process joins or leaves; while it stays the same,
+// asking costs one load. Source: fcntl(2), "Open file description locks".
+class Census {
+ public:
+  // Joins the users of `thing` (letters, digits, '-'). The file is in `folder`, and stays there.
+  // kUnsupported: the file cannot be made or locked.
+  static Result<std::unique_ptr<Census>> join(const std::string& folder, const std::string& thing);
+  Census(const Census&) = delete;
+  Census& operator=(const Census&) = delete;
+  ~Census();
+
+  // Whether other processes have joined. One that has died counts until another joins or leaves.
+  bool has_others();
+
+ private:
+  explicit Census(int file);
+
+  const int file_;
+  const int process_;            // that joined
+  uint64_t* changes_ = nullptr;  // in the file
+  std::mutex mutex_;
+  std::atomic<uint64_t> seen_{0};
+  std::atomic<bool> others_{false};
 };
 
 // Whether other processes use a device too. Kernels of such processes take turns of milliseconds.
@@ -150,7 +181,9 @@ class Device {
   // Launches on the side stream and waits for it. Requires: side_ is held, the context is current.
   Status run_aside(Kernel kernel, const WordArguments& arguments);
   Status wait_aside();
-  // Stores words to device memory. Blocks as take_count().
+  // A place of device memory with the given content. Blocks as take_count().
+  Result<DeviceAddress> take(Slab& slab, std::span<const uint64_t> content);
+  // Stores words to device memory. Blocks likewise.
   Status store(DeviceAddress to, std::span<const uint64_t> words);
 
   Driver& driver_;
@@ -205,6 +238,50 @@ class Devices {
   const DeviceOptions options_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Device>> devices_;
+};
+
+// Lets devices reach ordinary host memory, page by page. Any thread may use it at any time. The
+// driver must outlive it.
+//
+// Streams write and wait for words in host memory that others own. A page is registered with the
+// driver, for all devices, when a device first asks for one of its words. It stays registered until
+// forget() or the end.
+class HostPages {
+ public:
+  struct Place {
+    DeviceAddress address = 0;
+    bool on_device = false;  // device memory, which the host must not touch
+  };
+
+  explicit HostPages(Driver& driver);
+  HostPages(const HostPages&) = delete;
+  HostPages& operator=(const HostPages&) = delete;
+  // Unregisters all pages. Requires: no device reaches them any more.
+  ~HostPages();
+
+  // The address at which the device reaches a word (8-aligned). Registers the word's page if it is
+  // not registered. Requires: the device's context is current. kUnsupported: managed memory, memory
+  // that the driver does not register, or memory of a device out of reach.
+  Result<Place> reach(const Device& device, const uint64_t* word);
+
+  // Unregisters all pages. Call it before memory with words is unmapped or freed. Requires: nothing
+  // enqueued names a word of these pages. May wait for devices.
+  void forget();
+
+ private:
+  // A page that this object has registered.
+  struct Page {
+    ContextHandle context;                   // where it was registered
+    std::map<int, DeviceAddress> addresses;  // by the device's ordinal
+  };
+  uint64_t page_of(const void* address) const { return reinterpret_cast<uint64_t>(address) & ~(page_bytes_ - 1); }
+  Result<Place> look_up(const Device& device, const uint64_t* word);
+  Status register_page(const Device& device, uint64_t page);
+
+  Driver& driver_;
+  const uint64_t page_bytes_;
+  std::shared_mutex mutex_;
+  std::map<uint64_t, Page> registered_;  // by address
 };
 
 }  // namespace lanyard::gpu

@@ -48,8 +48,9 @@ struct DeviceLanes::OwnLane : Lane {
     owner->give_end(end);
   }
   void give_back() {
-    for (std::byte* const each : std::exchange(borrowed, {}))
-      lanes->retire(each);
+    const std::lock_guard lock(lanes->mutex_);
+    lanes->retired_.insert(lanes->retired_.end(), borrowed.begin(), borrowed.end());
+    borrowed.clear();
   }
 };
 
@@ -76,11 +77,6 @@ Result<Lanes::Opened> DeviceLanes::open(bool sends, void* buffer, uint64_t bytes
   LANYARD_ASSIGN_OR_RETURN(opened.offer.end, memory_.lend(reinterpret_cast<const void*>(end), sizeof(LaneEnd)));
   opened.lane = lane;
   return opened;
-}
-
-void DeviceLanes::retire(std::byte* borrowed) {
-  const std::lock_guard lock(mutex_);
-  retired_.push_back(borrowed);
 }
 
 void DeviceLanes::disconnect(Lane& lane) { static_cast<OwnLane&>(lane).give_back(); }

@@ -13,7 +13,6 @@
 
 #include "gpu/device/device.h"
 #include "gpu/device/gpu_memory.h"
-#include "gpu/device/host_pages.h"
 #include "gpu/lane.h"
 #include "transport/base/status.h"
 
@@ -38,7 +37,6 @@ class DeviceLanes final : public Lanes {
  private:
   struct OwnLane;
   Status connect_once(OwnLane& lane, const LaneOffer& other, const Terms& terms);
-  void retire(std::byte* borrowed);
   // Requires: the device's context is current.
   static Status check_way(Device& device, int other);
   // The address at which the lane's device reaches lent memory. Requires: its context is current.

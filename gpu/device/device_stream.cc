@@ -279,14 +279,10 @@ void DeviceStream::put_packing(const StreamOp& op) {
                                combination.count, combination.element, combination.operation});
     return;
   }
-  PackArguments arguments{};
-  arguments.memory = reinterpret_cast<uint64_t>(packing.memory);
-  arguments.packed = reinterpret_cast<uint64_t>(packing.packed.get());
-  arguments.loops = reinterpret_cast<uint64_t>(packing.loops.get());
-  arguments.bytes = op.value;
-  arguments.unit = std::min(packing.unit, uint32_t{1} << std::min(std::countr_zero(op.value), 4));
-  arguments.unpack = op.kind == Kind::kUnpack ? 1 : 0;
-  plan_.put(arguments);
+  const uint32_t unit = std::min(packing.unit, uint32_t{1} << std::min(std::countr_zero(op.value), 4));
+  plan_.put(PackArguments{reinterpret_cast<uint64_t>(packing.memory), reinterpret_cast<uint64_t>(packing.packed.get()),
+                          reinterpret_cast<uint64_t>(packing.loops.get()), op.value, unit,
+                          op.kind == Kind::kUnpack ? 1u : 0u});
 }
 
 // D1
@@ -381,27 +377,28 @@ void DeviceStream::raise_words() {
   }
 }
 
-void DeviceStream::halt() {
+bool DeviceStream::halt(std::chrono::nanoseconds /*limit*/) {
   const Clock::time_point deadline = Clock::now() + kLongestHalt;
   std::atomic_ref(*words_.first).store(1);
   {
     const std::lock_guard lock(mutex_);
     halted_ = true;
     if (executed() == submitted_)
-      return;
+      return true;
   }
   do {
     {
       const std::lock_guard lock(mutex_);
       halted_ = true;
       if (!failure_.ok())
-        return;
+        return true;
       raise_words();
       if (ask_driver() || !failure_.ok())
-        return;
+        return true;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   } while (Clock::now() < deadline);
+  return true;
 }
 
 }  // namespace lanyard::gpu

@@ -28,6 +28,7 @@
 #define LANYARD_GPU_DEVICE_DEVICE_STREAM_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -38,7 +39,6 @@
 #include "gpu/combine.h"
 #include "gpu/device/device.h"
 #include "gpu/device/driver.h"
-#include "gpu/device/host_pages.h"
 #include "gpu/device/kernel_arguments.h"
 #include "gpu/lane.h"
 #include "gpu/stream.h"
@@ -142,7 +142,7 @@ class DeviceStream final : public Stream {
   uint64_t executed() const override { return std::atomic_ref(*words_.second).load(std::memory_order_acquire); }
   // Blocks until the stream is empty or has failed, at most 1 s. Does not call the driver if none
   // of our work is left. No enqueue() succeeds from then on.
-  void halt() override;
+  bool halt(std::chrono::nanoseconds limit = std::chrono::nanoseconds::max()) override;
   uint64_t capturing() const override;
   Result<uint64_t*> take_count(uint64_t value) override { return device_.take_count(value); }
   void give_count(uint64_t* count) override { device_.give_count(count); }

@@ -26,8 +26,7 @@ Result<Entries> Entries::load() {
       entries.look_up([library](const char* name, int /*version*/) { return dlsym(library, name); });
   if (missing != nullptr)
     return Status(Code::kUnsupported, std::string("the HIP library has no ") + missing);
-  int version = 0;
-  LANYARD_RETURN_IF_ERROR(entries.run(entries.version, &version));
+  LANYARD_ASSIGN_OR_RETURN(const int version, entries.get<int>(entries.version));
   if (version / 10'000'000 != HIP_VERSION_MAJOR)
     return Status(Code::kUnsupported, "Lanyard was built with HIP " + std::to_string(HIP_VERSION_MAJOR) +
                                           ", this machine has " + std::to_string(version / 10'000'000) +

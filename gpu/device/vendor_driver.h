@@ -183,6 +183,13 @@ struct Entries {
   Status run(const Entry<Function>& entry, Arguments... arguments) const {
     return status(entry.call(arguments...), entry.name);
   }
+  // For calls whose first argument is the address of their result.
+  template <typename Value, typename Function, typename... Arguments>
+  Result<Value> get(const Entry<Function>& entry, Arguments... arguments) const {
+    Value value{};
+    LANYARD_RETURN_IF_ERROR(run(entry, &value, arguments...));
+    return value;
+  }
 
  private:
   // Sets each entry to find(name, version), a void*. Returns the name of the last entry that is
@@ -208,8 +215,7 @@ class VendorDriver final : public Driver {
   // kUnsupported: no library, or no device.
   static Result<std::unique_ptr<Driver>> open() {
     LANYARD_ASSIGN_OR_RETURN(const Entries api, Entries::load());
-    int devices = 0;
-    LANYARD_RETURN_IF_ERROR(api.run(api.count_devices, &devices));
+    LANYARD_ASSIGN_OR_RETURN(const int devices, api.get<int>(api.count_devices));
     if (devices == 0)
       return Status(Code::kUnsupported, vendor::kNoDevice);
     std::unique_ptr<VendorDriver> driver(new VendorDriver(api, devices));
@@ -287,8 +293,7 @@ class VendorDriver final : public Driver {
     LANYARD_ASSIGN_OR_RETURN(const int current, current_ordinal());
     if (current == device)
       return {};
-    int can = 0;
-    LANYARD_RETURN_IF_ERROR(api_.run(api_.can_reach, &can, current, device));
+    LANYARD_ASSIGN_OR_RETURN(const int can, api_.get<int>(api_.can_reach, current, device));
     if (can == 0)
       return Status(Code::kUnsupported, "device " + std::to_string(current) + " cannot reach the memory of device " +
                                             std::to_string(device) + " (no path between them)");
@@ -338,8 +343,7 @@ class VendorDriver final : public Driver {
   Status run_memory_ops(StreamHandle stream, std::span<const MemoryOp> ops) override;
   Result<KernelHandle> load_kernel(const char* name) override {
     LANYARD_ASSIGN_OR_RETURN(const vendor::Module module, module_of_current());
-    vendor::Kernel kernel = nullptr;
-    LANYARD_RETURN_IF_ERROR(api_.run(api_.find_kernel, &kernel, module, name));
+    LANYARD_ASSIGN_OR_RETURN(const vendor::Kernel kernel, api_.get<vendor::Kernel>(api_.find_kernel, module, name));
     return KernelHandle{kernel};
   }
   Status launch(StreamHandle stream, KernelHandle kernel, uint32_t blocks, uint32_t threads,
@@ -353,14 +357,11 @@ class VendorDriver final : public Driver {
   }
   void unregister_host(void* memory) override { (void)api_.unregister_host.call(memory); }
   Result<void*> allocate_host(uint64_t bytes) override {
-    void* memory = nullptr;
-    LANYARD_RETURN_IF_ERROR(api_.run(api_.allocate_host, &memory, bytes, vendor::kAllocate));
-    return memory;
+    return api_.get<void*>(api_.allocate_host, bytes, vendor::kAllocate);
   }
   void free_host(void* memory) override { (void)api_.free_host.call(memory); }
   Result<DeviceAddress> allocate(uint64_t bytes) override {
-    vendor::Pointer memory{};
-    LANYARD_RETURN_IF_ERROR(api_.run(api_.allocate, &memory, bytes));
+    LANYARD_ASSIGN_OR_RETURN(const vendor::Pointer memory, api_.get<vendor::Pointer>(api_.allocate, bytes));
     return vendor::address_of(memory);
   }
   void free(DeviceAddress memory) override { (void)api_.free.call(vendor::pointer_to(memory)); }
@@ -379,8 +380,7 @@ class VendorDriver final : public Driver {
   Result<DeviceAddress> borrow(const IpcHandle& handle) override {
     vendor::LentHandle lent;
     std::memcpy(&lent, handle.data(), sizeof handle);
-    vendor::Pointer base{};
-    LANYARD_RETURN_IF_ERROR(api_.run(api_.borrow, &base, lent, vendor::kBorrow));
+    LANYARD_ASSIGN_OR_RETURN(const auto base, api_.get<vendor::Pointer>(api_.borrow, lent, vendor::kBorrow));
     return vendor::address_of(base);
   }
   void give_back(DeviceAddress base) override { (void)api_.give_back.call(vendor::pointer_to(base)); }
@@ -394,24 +394,19 @@ class VendorDriver final : public Driver {
   VendorDriver(const Entries& api, int devices) : api_(api), devices_(static_cast<size_t>(devices)) {}
   // May be null.
   Result<ContextHandle> current_context() const {
-    vendor::Context context{};
-    LANYARD_RETURN_IF_ERROR(api_.run(api_.context, &context));
+    LANYARD_ASSIGN_OR_RETURN(const auto context, api_.get<vendor::Context>(api_.context));
     return vendor::handle_of(context);
   }
   // Requires a context.
-  Result<int> current_ordinal() const {
-    int device = 0;
-    LANYARD_RETURN_IF_ERROR(api_.run(api_.device, &device));
-    return device;
-  }
+  Result<int> current_ordinal() const { return api_.get<int>(api_.device); }
   Result<vendor::Module> module_of_current() {
     LANYARD_ASSIGN_OR_RETURN(const ContextHandle context, current_context());
     const std::lock_guard lock(mutex_);
     for (const auto& [owner, module] : modules_)
       if (owner == context)
         return module;
-    vendor::Module module = nullptr;
-    LANYARD_RETURN_IF_ERROR(api_.run(api_.load_module, &module, static_cast<const void*>(kKernelImage)));
+    LANYARD_ASSIGN_OR_RETURN(const auto module,
+                             api_.get<vendor::Module>(api_.load_module, static_cast<const void*>(kKernelImage)));
     modules_.emplace_back(context, module);
     return module;
   }

@@ -43,25 +43,7 @@ Status check(const StreamOp& op) {
   }
 }
 
-thread_local int inside_kernels = 0;
-
-// Marks a kernel as running, and the calling thread as inside one.
-class KernelScope {
- public:
-  KernelScope(std::atomic<const void*>& running, const void* kernel) : running_(running) {
-    ++inside_kernels;
-    running_.store(kernel, std::memory_order_relaxed);
-  }
-  ~KernelScope() {
-    running_.store(nullptr, std::memory_order_relaxed);
-    --inside_kernels;
-  }
-  KernelScope(const KernelScope&) = delete;
-  KernelScope& operator=(const KernelScope&) = delete;
-
- private:
-  std::atomic<const void*>& running_;
-};
+thread_local int inside_kernels = 0;  // how many the calling thread is in
 
 }  // namespace
 
@@ -77,7 +59,7 @@ HostStream::~HostStream() {
     futex_wake(rest_, 1);
     thread_.join();
   }
-  while (run(Runner::kCaller).outcome == Outcome::kMore) {  // kBusy if halted
+  while (run(Runner::kCaller) == Outcome::kMore) {  // kBusy if halted
   }
 }
 
@@ -133,7 +115,7 @@ bool HostStream::poll() {
   const uint64_t target = ring_.enqueued();
   bool helped = true;
   for (int helps = 0; ring_.executed() < target;) {
-    const Outcome outcome = run(Runner::kCaller).outcome;
+    const Outcome outcome = run(Runner::kCaller);
     if (outcome == Outcome::kBusy)
       break;
     if (outcome != Outcome::kBlocked)
@@ -174,9 +156,7 @@ Status HostStream::synchronize(std::optional<Clock::time_point> deadline) {
   }
 }
 
-void HostStream::halt() { (void)try_halt(std::chrono::nanoseconds::max()); }
-
-bool HostStream::try_halt(std::chrono::nanoseconds limit) {
+bool HostStream::halt(std::chrono::nanoseconds limit) {
   const Clock::time_point begin = Clock::now();
   while (executor_.test_and_set(std::memory_order_acquire)) {
     if (Clock::now() - begin > limit)
@@ -187,39 +167,40 @@ bool HostStream::try_halt(std::chrono::nanoseconds limit) {
   return true;
 }
 
-HostStream::Portion HostStream::run(Runner runner) noexcept {
-  Portion portion{Outcome::kBusy, false};
+HostStream::Outcome HostStream::run(Runner runner) noexcept {
   if (executor_.test_and_set(std::memory_order_acquire))
-    return portion;
-  portion.outcome = Outcome::kMore;
+    return Outcome::kBusy;
+  Outcome outcome = Outcome::kMore;
   for (uint32_t left = kPortionItems; left > 0; --left) {
     const WorkItem* item = ring_.front();
     if (item == nullptr) {
-      portion.outcome = Outcome::kEmpty;
+      outcome = Outcome::kEmpty;
       break;
     }
     // H3. Check this after front(): a thread that sees an item also sees each attend() before
     // its enqueue.
     if (runner == Runner::kOwnThread && attendants_.load(std::memory_order_relaxed) != 0) {
-      portion.outcome = Outcome::kBusy;
+      outcome = Outcome::kBusy;
       break;
     }
     if (!execute(*item)) {
-      portion.outcome = Outcome::kBlocked;
+      outcome = Outcome::kBlocked;
       break;
     }
     ring_.pop();
-    portion.ran = true;
   }
   executor_.clear(std::memory_order_release);
-  return portion;
+  return outcome;
 }
 
 bool HostStream::execute(const WorkItem& item) {
   const StreamOp& op = item.op;
   if (item.kernel != nullptr) {
-    const KernelScope scope(running_, reinterpret_cast<const void*>(item.kernel));
+    ++inside_kernels;
+    running_.store(reinterpret_cast<const void*>(item.kernel), std::memory_order_relaxed);
     item.kernel(op.object);
+    running_.store(nullptr, std::memory_order_relaxed);
+    --inside_kernels;
     return true;
   }
   switch (op.kind) {
@@ -293,10 +274,11 @@ void HostStream::serve() {
       continue;
     }
     const uint64_t seen = helper_.activity();
-    const Portion portion = run(Runner::kOwnThread);
-    if (portion.ran)
+    const uint64_t executed_before = ring_.executed();
+    const Outcome outcome = run(Runner::kOwnThread);
+    if (ring_.executed() != executed_before)
       spin.renew();
-    switch (portion.outcome) {
+    switch (outcome) {
       case Outcome::kMore: break;
       case Outcome::kBusy: rest(kAttendedNap); break;
       case Outcome::kBlocked:

@@ -153,8 +153,7 @@ class HostStream final : public Stream {
   // Stops the stream for good, at the end of the process, when memory that the items name goes
   // away. Blocks for the item in progress. synchronize() then returns kInvalidState instead of
   // blocking for ever. Call it once; never from a kernel or call of this stream.
-  void halt() override;
-  bool try_halt(std::chrono::nanoseconds limit) override;
+  bool halt(std::chrono::nanoseconds limit = std::chrono::nanoseconds::max()) override;
 
   // The calling thread promises to poll() until leave(). So the stream's own thread leaves the
   // work to it (H3), and no enqueue need wake that thread (H1). Calls nest; each attend() needs a
@@ -190,10 +189,6 @@ class HostStream final : public Stream {
     kMore,     // the portion is used up
     kBusy,     // another thread is the executor, or callers run the stream
   };
-  struct Portion {
-    Outcome outcome;
-    bool ran;  // at least one item
-  };
   enum class Runner { kCaller, kOwnThread };
   enum Rest : uint32_t { kAwake, kNap, kDeep };
 
@@ -202,7 +197,7 @@ class HostStream final : public Stream {
   Status put(size_t items, Fill fill);
   Status start_thread();
 
-  Portion run(Runner runner) noexcept;  // runs a portion of the items, as the executor
+  Outcome run(Runner runner) noexcept;  // runs a portion of the items, as the executor
   bool execute(const WorkItem& item);   // false: a wait that is not met
   // Ends deep sleep, unless a thread is between attend() and leave().
   void wake() {

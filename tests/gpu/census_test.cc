@@ -1,5 +1,3 @@
-#include "gpu/device/census.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -13,6 +11,8 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+
+#include "gpu/device/device.h"
 
 namespace lanyard::gpu {
 namespace {
