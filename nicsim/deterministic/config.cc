@@ -36,39 +36,38 @@ struct Item {
   bool flag() const { return most == 0; }
 };
 
-HaloOptions& part_of(Config& config, const HaloOptions*) { return config.halo; }
-WorldOptions& part_of(Config& config, const WorldOptions*) { return config.world; }
+template <typename Part, typename AnyConfig>
+auto& part_of(AnyConfig& config) {
+  if constexpr (std::is_same_v<Part, HaloOptions>)
+    return config.halo;
+  else
+    return config.world;
+}
 
 template <typename Part, typename Number>
 Item number(const char* before, const char* after, Number Part::*field, uint64_t least, uint64_t most,
             const char* meaning) {
-  constexpr const Part* kPart = nullptr;
-  return {before,
-          after,
-          least,
-          most,
-          meaning,
-          std::is_same_v<Part, HaloOptions>,
-          [=](Config& c, uint64_t n) { part_of(c, kPart).*field = static_cast<Number>(n); },
-          [=](const Config& c) { return uint64_t{part_of(const_cast<Config&>(c), kPart).*field}; }};
-}
-template <typename Part, typename Number>
-Item number(const char* before, Number Part::*field, uint64_t least, uint64_t most, const char* meaning) {
-  return number(before, "", field, least, most, meaning);
+  return {.before = before,
+          .after = after,
+          .least = least,
+          .most = most,
+          .meaning = meaning,
+          .of_halo = std::is_same_v<Part, HaloOptions>,
+          .set = [=](Config& c, uint64_t n) { part_of<Part>(c).*field = static_cast<Number>(n); },
+          .get = [=](const Config& c) { return uint64_t{part_of<Part>(c).*field}; }};
 }
 
 // A word that gives the field that value.
 template <typename Part, typename Value>
 Item word(const char* name, Value Part::*field, Value value, const char* meaning) {
-  constexpr const Part* kPart = nullptr;
-  return {name,
-          "",
-          0,
-          0,
-          meaning,
-          std::is_same_v<Part, HaloOptions>,
-          [=](Config& c, uint64_t n) { part_of(c, kPart).*field = n != 0 ? value : Part().*field; },
-          [=](const Config& c) { return uint64_t{part_of(const_cast<Config&>(c), kPart).*field == value}; }};
+  return {.before = name,
+          .after = "",
+          .least = 0,
+          .most = 0,
+          .meaning = meaning,
+          .of_halo = std::is_same_v<Part, HaloOptions>,
+          .set = [=](Config& c, uint64_t n) { part_of<Part>(c).*field = n != 0 ? value : Part().*field; },
+          .get = [=](const Config& c) { return uint64_t{part_of<Part>(c).*field == value}; }};
 }
 template <typename Part>
 Item word(const char* name, bool Part::*field, const char* meaning) {
@@ -77,17 +76,13 @@ Item word(const char* name, bool Part::*field, const char* meaning) {
 
 // Messages between neighbours, both ways or one way.
 Item requests(const char* after, bool both_ways, const char* meaning) {
-  return {"",
-          after,
-          1,
-          1024,
-          meaning,
-          true,
-          [=](Config& c, uint64_t n) {
-            c.halo.each_way = static_cast<uint32_t>(n);
-            c.halo.both_ways = both_ways;
-          },
-          [=](const Config& c) { return c.halo.both_ways == both_ways ? uint64_t{c.halo.each_way} : 0; }};
+  Item item = number("", after, &HaloOptions::each_way, 1, 1024, meaning);
+  item.set = [=](Config& c, uint64_t n) {
+    c.halo.each_way = static_cast<uint32_t>(n);
+    c.halo.both_ways = both_ways;
+  };
+  item.get = [=](const Config& c) { return c.halo.both_ways == both_ways ? uint64_t{c.halo.each_way} : 0; };
+  return item;
 }
 
 const std::vector<Item>& items() {
@@ -98,9 +93,9 @@ const std::vector<Item>& items() {
       requests("req-each-way", true, "messages from each rank to each neighbour and back (1)"),
       requests("req-one-way", false, "the same, and none back"),
       number("", "iter", &H::iterations, 1, 1'000'000, "iterations: pack, start, wait, unpack (2)"),
-      number("bytes=", &H::bytes, 0, 1 << 30, "of a message (16)"),
-      number("neighbours=", &H::neighbours, 1, 1024, "of rank r: r + 1 ... r + so many (1)"),
-      number("queues=", &H::queues, 1, 64, "of each rank, its requests spread over them (1)"),
+      number("bytes=", "", &H::bytes, 0, 1 << 30, "of a message (16)"),
+      number("neighbours=", "", &H::neighbours, 1, 1024, "of rank r: r + 1 ... r + so many (1)"),
+      number("queues=", "", &H::queues, 1, 64, "of each rank, its requests spread over them (1)"),
       word("ready", &H::ready, "ready sends; receivers promise that they have started"),
       word("single-starts", &H::startall, false, "a start and a wait for each request, not one for all"),
       word("sends-first", &H::sends_first, "sends are started before receives"),
@@ -109,9 +104,9 @@ const std::vector<Item>& items() {
       word("merged", &H::merged, "the requests of a rank are an exchange of the protocol's, with one set of counters"),
       word("two-sets", &H::two_sets, "... with two sets, each of as many requests, that are started in turn"),
       word("gaps", &H::gaps, "all buffers have gaps, and streams pack and unpack"),
-      number("age=", &W::age, 0, kOldest, "iterations that the counters have behind them (0)"),
-      number("depth=", &W::depth, 1, 65'536, "deferred-work entries of each NIC (enough for everything at once)"),
-      number("in-flight=", &W::in_flight, 1, 65'536, "operations that a NIC has under way at most (enough)"),
+      number("age=", "", &W::age, 0, kOldest, "iterations that the counters have behind them (0)"),
+      number("depth=", "", &W::depth, 1, 65'536, "deferred-work entries of each NIC (enough for everything at once)"),
+      number("in-flight=", "", &W::in_flight, 1, 65'536, "operations that a NIC has under way at most (enough)"),
       word("no-overflow", &W::overflow, false, "a start that finds too few entries is refused, or waits"),
       word("blocking-post", &W::blocking_post, "a post that finds no entry holds the host up in the midst of a start"),
       word("sender-flag", &W::strategy, core::Strategy::kSenderFlag,
@@ -125,7 +120,7 @@ const std::vector<Item>& items() {
       word("register-bells", &W::bells, Bells::kRegisters, "streams ring by storing to registers, not by calls"),
       word("word-bells", &W::bells, Bells::kWords, "streams ring by adding to words that the NIC reads"),
       word("total-bells", &W::bells, Bells::kTotals, "... by storing the sum of all rings there"),
-      number("max-message=", &W::max_message_bytes, 1, uint64_t{1} << 40,
+      number("max-message=", "", &W::max_message_bytes, 1, uint64_t{1} << 40,
              "bytes of one write; longer messages go in pieces (1048576)"),
       word("uneven", &W::uneven, "... and of odd ranks' cards half of that"),
       word("failures", &W::failures, "fault: an operation fails"),
@@ -146,15 +141,14 @@ const std::vector<Item>& items() {
 }
 
 // What `word` says where it has the form of the item; a flag says 1.
-std::optional<uint64_t> number_in(const std::string& word, const Item& item) {
+std::optional<uint64_t> number_in(std::string_view word, const Item& item) {
   if (item.flag())
     return word == item.before ? std::optional<uint64_t>(1) : std::nullopt;
-  const size_t before = std::strlen(item.before), after = std::strlen(item.after);
-  if (word.size() <= before + after || !word.starts_with(item.before) || !word.ends_with(item.after))
+  if (!word.starts_with(item.before) || !word.ends_with(item.after))
     return std::nullopt;
   uint64_t number = 0;
-  const char* last = word.data() + word.size() - after;
-  const auto [end, error] = std::from_chars(word.data() + before, last, number);
+  const char* last = word.data() + word.size() - std::strlen(item.after);
+  const auto [end, error] = std::from_chars(word.data() + std::strlen(item.before), last, number);
   if (error != std::errc() || end != last || number < item.least || number > item.most)
     return std::nullopt;
   return number;
@@ -210,32 +204,27 @@ Scenario Config::scenario() const { return program != nullptr ? *program : make_
 Result<Config> Config::parse(const std::string& text) {
   Config config;
   std::vector<const Item*> seen;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string_view word : split(text, ',')) {
     if (word.starts_with(kProgram)) {
-      Result<Scenario> program = Scenario::parse(word.substr(kProgram.size()));
-      if (!program.ok())
-        return program.status();
-      config.program = std::make_shared<const Scenario>(std::move(program.value()));
+      LANYARD_ASSIGN_OR_RETURN(Scenario program, Scenario::parse(std::string(word.substr(kProgram.size()))));
+      config.program = std::make_shared<const Scenario>(std::move(program));
       continue;
     }
-    const auto item = std::find_if(items().begin(), items().end(),
-                                   [&](const Item& candidate) { return number_in(word, candidate).has_value(); });
+    const auto item =
+        std::ranges::find_if(items(), [&](const Item& each) { return number_in(word, each).has_value(); });
+    const std::string quoted = "'" + std::string(word) + "'";
     if (item == items().end())
-      return Status(Code::kInvalidArgument, "no configuration has '" + word + "' in it (see lanyard fuzz --help)");
-    if (std::find(seen.begin(), seen.end(), &*item) != seen.end())
-      return Status(Code::kInvalidArgument, "'" + word + "' stands in the configuration twice");
+      return Status(Code::kInvalidArgument, "no configuration has " + quoted + " in it (see lanyard fuzz --help)");
+    if (std::ranges::find(seen, &*item) != seen.end())
+      return Status(Code::kInvalidArgument, quoted + " stands in the configuration twice");
     seen.push_back(&*item);
     item->set(config, *number_in(word, *item));
   }
-  if (config.program != nullptr &&
-      std::any_of(seen.begin(), seen.end(), [](const Item* item) { return item->of_halo; }))
+  if (config.program != nullptr && std::ranges::any_of(seen, &Item::of_halo))
     return Status(Code::kInvalidArgument,
                   "a program says itself what it does: beside it there are items for its world only");
-  if (std::count_if(seen.begin(), seen.end(),
-                    [](const Item* item) { return std::string_view(item->before).ends_with("-bells"); }) > 1)
+  if (std::ranges::count_if(seen, [](const Item* item) { return std::string_view(item->before).ends_with("-bells"); }) >
+      1)
     return Status(Code::kInvalidArgument, "'register-bells', 'word-bells' and 'total-bells' are three kinds of card");
   LANYARD_RETURN_IF_ERROR(check(config));
   return config;
@@ -260,10 +249,10 @@ std::vector<Config> Config::simpler() const {
     if (candidate.to_string() != to_string() && parse(candidate.to_string()).ok())
       all.push_back(candidate);
   };
-  const auto with = [this](const Item& item, uint64_t value) {
+  const auto add_with = [&](const Item& item, uint64_t value) {
     Config candidate = *this;
     item.set(candidate, value);
-    return candidate;
+    add(candidate);
   };
   const auto is_size = [](const Item& item) { return item.of_halo && !item.flag() && item.least > 0; };
   for (const Item& item : items()) {
@@ -272,8 +261,8 @@ std::vector<Config> Config::simpler() const {
       continue;
     // Not to one rank, which would be smaller: what a rank does to itself is harder to read.
     const uint64_t least = std::string_view(item.after) == "ranks" ? std::min<uint64_t>(value, 2) : 1;
-    add(with(item, least));
-    add(with(item, std::max(least, value - 1)));
+    add_with(item, least);
+    add_with(item, std::max(least, value - 1));
   }
   Config one_way = *this;
   one_way.halo.both_ways = halo.ranks == 1;
@@ -289,7 +278,7 @@ std::vector<Config> Config::simpler() const {
   }
   for (const Item& item : items())
     if (const uint64_t plain = item.get(kPlain); !is_size(item) && item.get(*this) != plain)
-      add(with(item, item.flag() ? 0 : plain));
+      add_with(item, item.flag() ? 0 : plain);
   return all;
 }
 

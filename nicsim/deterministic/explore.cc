@@ -1,8 +1,10 @@
 #include "nicsim/deterministic/explore.h"
 
 #include <algorithm>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <deque>
-#include <span>
+#include <initializer_list>
+#include <optional>
 #include <utility>
 
 namespace lanyard::nicsim {
@@ -11,67 +13,34 @@ namespace {
 
 using Fingerprint = World::Fingerprint;
 
-// A set of fingerprints: open addressing, no deletion.
-class Seen {
- public:
-  Seen() : slots_(1 << 12) {}
-  // False where it is there already.
-  bool insert(const Fingerprint& fingerprint) {
-    if (2 * (count_ + 1) > slots_.size())
-      grow();
-    Fingerprint& slot = find(slots_, fingerprint);
-    if (slot == fingerprint)
-      return false;
-    slot = fingerprint;
-    ++count_;
-    return true;
-  }
-  uint64_t size() const { return count_; }
-
- private:
-  // {0, 0} marks a slot that is free: no state has that fingerprint, but for one chance in 2^128.
-  static Fingerprint& find(std::vector<Fingerprint>& slots, const Fingerprint& fingerprint) {
-    size_t i = fingerprint.low & (slots.size() - 1);
-    while (slots[i] != Fingerprint{} && slots[i] != fingerprint)
-      i = (i + 1) & (slots.size() - 1);
-    return slots[i];
-  }
-  void grow() {
-    std::vector<Fingerprint> larger(2 * slots_.size());
-    for (const Fingerprint& fingerprint : slots_)
-      if (fingerprint != Fingerprint{})
-        find(larger, fingerprint) = fingerprint;
-    slots_.swap(larger);
-  }
-
-  std::vector<Fingerprint> slots_;
-  uint64_t count_ = 0;
+struct Hash {
+  using is_avalanching = void;
+  size_t operator()(const Fingerprint& fingerprint) const { return fingerprint.low; }
 };
+using Seen = boost::unordered_flat_set<Fingerprint, Hash>;
 
 // ---- Steps that may be taken before all others
 
-std::span<const Action> rest_of(const Process& process) { return process.program.subspan(process.next_action); }
-
-// Frees close counters, regions and words, which whatever is under way may touch, and matching opens them.
-bool frees_or_matches(const Process& process) {
-  const std::span<const Action> rest = rest_of(process);
-  return std::any_of(rest.begin(), rest.end(), [](const Action& action) {
-    return action.kind == Action::Kind::kFree || action.kind == Action::Kind::kMatch ||
-           action.kind == Action::Kind::kMatched || action.kind == Action::Kind::kWithdraw;
+// Whether the rest of the program has an action of one of these kinds.
+bool will(const Process& process, std::initializer_list<Action::Kind> kinds) {
+  return std::ranges::any_of(process.program.subspan(process.next_action), [&](const Action& action) {
+    return std::ranges::find(kinds, action.kind) != kinds.end();
   });
 }
 
-bool starts(const Process& process) {
-  const std::span<const Action> rest = rest_of(process);
-  return std::any_of(rest.begin(), rest.end(), [](const Action& each) { return each.kind == Action::Kind::kStart; });
+// Frees close counters, regions and words, which whatever is under way may touch, and matching opens them.
+bool frees_or_matches(const Process& process) {
+  using Kind = Action::Kind;
+  return will(process, {Kind::kFree, Kind::kMatch, Kind::kMatched, Kind::kWithdraw});
 }
 
-// Whether an entry may still come that waits for that counter.
-bool entries_may_come(const Process& process, uint32_t counter) {
-  const auto postings = process.nic.postings();
-  return starts(process) || std::any_of(postings.begin(), postings.end(), [counter](const nic::DeferredOp& posting) {
-           return posting.trigger.value == counter;
-         });
+// Whether an entry may still come that waits for that counter. If not, counting commutes: a counter that grows meets
+// the entries that wait for it, and those that come; and its rings, which may land together. The first to come may be
+// the second to fire.
+bool entries_may_come(const Process& process, nic::CounterId counter) {
+  return will(process, {Action::Kind::kStart}) ||
+         std::ranges::any_of(process.nic.postings(),
+                             [&](const nic::DeferredOp& posting) { return posting.trigger == counter; });
 }
 
 bool is_met(const Process& process, const nic::DeferredOp& op) {
@@ -82,8 +51,7 @@ bool is_met(const Process& process, const nic::DeferredOp& op) {
 // The host's next action: those that only append to its streams and to what its NIC is to be told, in an order that
 // nobody else has a say in. A start on another queue than the last looks how far that one is, as do all that wait.
 bool host_commutes(const Process& process) {
-  const Action& action = rest_of(process).front();
-  switch (action.kind) {
+  switch (process.program[process.next_action].kind) {
     case Action::Kind::kPack:
     case Action::Kind::kUnpack:
     case Action::Kind::kPromise:
@@ -93,10 +61,6 @@ bool host_commutes(const Process& process) {
     default: return false;
   }
 }
-
-// A counter that grows meets the entries that wait for it, and those that come; and its rings, which may land together.
-// The first to come may be the second to fire.
-bool counting_commutes(const Process& process, uint32_t counter) { return !entries_may_come(process, counter); }
 
 // Whether that agent's step stays enabled and commutes with whatever any other agent may do before it, in a world whose
 // options allow a reduction. It looks at what two steps touch, not at what a right NIC would do with it, so that it
@@ -115,20 +79,19 @@ bool commutes_with_all(const World& world, uint32_t agent) {
     // Whether it finds its condition met or waits for it are two ways.
     case StepKind::kPost: return is_met(process, process.nic.next_posting());
     case StepKind::kRing:
-      return counting_commutes(process, world.index_of(agent)) &&
-             std::all_of(process.streams.begin(), process.streams.end(),
-                         [](const auto& queued) { return queued->stream.empty(); });
+      return !entries_may_come(process, {world.index_of(agent)}) &&
+             std::ranges::all_of(process.streams, [](const auto& queued) { return queued->stream.empty(); });
     // Of the entries of a counter the oldest goes first.
-    case StepKind::kFire: return !entries_may_come(process, world.index_of(agent));
+    case StepKind::kFire: return !entries_may_come(process, {world.index_of(agent)});
     case StepKind::kCount: {
       const Transit& transit = *world.transit_of(agent);
-      return counting_commutes(world.process(transit.to), transit.counter.value);
+      return !entries_may_come(world.process(transit.to), transit.counter);
     }
     case StepKind::kAck: {
       const Transit& transit = *world.transit_of(agent);
       const Process& initiator = world.process(transit.from);
       const nic::CounterId completion = initiator.nic.model().completion_of(transit.packet.token);
-      return !completion.valid() || counting_commutes(initiator, completion.value);
+      return !completion.valid() || !entries_may_come(initiator, completion);
     }
     // Words only grow, and whoever looks at one waits until it is large enough. Data meet in buffers.
     case StepKind::kLand: return world.transit_of(agent)->role != Transit::Role::kData;
@@ -138,10 +101,15 @@ bool commutes_with_all(const World& world, uint32_t agent) {
 
 // ---- The search
 
-// The choices within one step, but for the agent: one combination after another.
-class Odometer {
+// Takes the step of one agent, and enumerates whatever else is chosen within it: one combination after another.
+class OneStep final : public Chooser {
  public:
-  uint32_t choose(uint32_t n) {
+  explicit OneStep(uint32_t agent) : agent_(agent) {}
+  uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override {
+    if (kind == ChoiceKind::kStep) {
+      step_ = static_cast<uint32_t>(std::count_if(agents, agents + n, [&](uint32_t other) { return other < agent_; }));
+      return static_cast<uint32_t>(std::find(agents, agents + n, agent_) - agents);
+    }
     if (next_ == choices_.size()) {
       const Arena::Outside outside;
       choices_.push_back(0);
@@ -149,7 +117,7 @@ class Odometer {
     }
     return choices_[next_++];
   }
-  // Goes to the next combination; false after the last.
+  // Goes to the next combination of the other choices; false after the last.
   bool advance() {
     next_ = 0;
     for (; !choices_.empty(); choices_.pop_back(), limits_.pop_back())
@@ -157,39 +125,19 @@ class Odometer {
         return true;
     return false;
   }
-  const Schedule& choices() const { return choices_; }
-
- private:
-  Schedule choices_;
-  std::vector<uint32_t> limits_;  // how many there were
-  size_t next_ = 0;
-};
-
-// Takes the step of one agent, and enumerates whatever else is chosen within it.
-class OneStep final : public Chooser {
- public:
-  explicit OneStep(uint32_t agent) : agent_(agent) {}
-  uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override {
-    if (kind != ChoiceKind::kStep)
-      return others_.choose(n);
-    step_ = static_cast<uint32_t>(std::count_if(agents, agents + n, [&](uint32_t other) { return other < agent_; }));
-    has_step_ = true;
-    return static_cast<uint32_t>(std::find(agents, agents + n, agent_) - agents);
-  }
-  // Goes to the next combination of the other choices; false after the last.
-  bool advance() { return others_.advance(); }
   // What a Schedule has for this step.
   void append_to(Schedule& schedule) const {
-    if (has_step_)
-      schedule.push_back(step_);
-    schedule.insert(schedule.end(), others_.choices().begin(), others_.choices().end());
+    if (step_)
+      schedule.push_back(*step_);
+    schedule.insert(schedule.end(), choices_.begin(), choices_.end());
   }
 
  private:
   const uint32_t agent_;
-  uint32_t step_ = 0;
-  bool has_step_ = false;
-  Odometer others_;
+  std::optional<uint32_t> step_;  // none: there was no choice of agents
+  Schedule choices_;
+  std::vector<uint32_t> limits_;  // how many there were
+  size_t next_ = 0;
 };
 
 class Search {
@@ -218,13 +166,13 @@ class Search {
     if (!world_.report().ok())
       return found(std::move(way));
     const Fingerprint fingerprint = world_.fingerprint();
-    if (!seen_.insert(fingerprint))
+    if (!seen_.insert(fingerprint).second)
       return;
     ++result_.states;
     if (options_.progress && result_.states % 65'536 == 0)
       options_.progress(result_.states);
     if (world_.enabled().empty()) {
-      if (ends_.insert(fingerprint)) {
+      if (ends_.insert(fingerprint).second) {
         result_.ends_digest.low += fingerprint.low;
         result_.ends_digest.high += fingerprint.high;
       }

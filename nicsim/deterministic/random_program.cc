@@ -1,4 +1,4 @@
-#include "nicsim/deterministic/random_messages.h"
+#include "nicsim/deterministic/random_program.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,6 +6,15 @@
 namespace lanyard::nicsim {
 
 namespace {
+
+using Plans = std::vector<RequestPlan*>;
+
+std::vector<RequestName> names_of(const Plans& plans) {
+  std::vector<RequestName> names;
+  for (const RequestPlan* plan : plans)
+    names.push_back(plan->request);
+  return names;
+}
 
 // The requests of a random program that stand: started by graphs, or by kernels of a set, not by hosts.
 class RandomStanding {
@@ -20,7 +29,7 @@ class RandomStanding {
   // those that are not freed the next graph starts those that it has.
   void end(HostProgram& host, uint32_t rank, uint32_t queue) {
     Standing& standing = standing_[rank][queue];
-    if (standing.in_kernels && !standing.requests.empty())
+    if (standing.in_kernels)
       host.on(queue).dismiss(standing.requests);
     for (RequestPlan& plan : messages_.plans(rank))
       if (standing.in_kernels && plan.queue == queue)
@@ -33,10 +42,9 @@ class RandomStanding {
   // awaited before it, and its receives of such are promised before it waits. Then who waits for a promise of what
   // stands has a lower rank than who makes it, so that these waits are no circle. Buffers with gaps are refused there.
   // What is to stand must have completed.
-  std::vector<std::vector<RequestPlan*>> take(HostProgram& host, uint32_t rank, std::vector<RequestPlan*>& first,
-                                              std::vector<RequestPlan*>& soon) {
+  std::vector<Plans> take(HostProgram& host, uint32_t rank, Plans& first, Plans& soon) {
     const std::vector<bool> begins = draw_beginnings(host, rank);
-    std::vector<std::vector<RequestPlan*>> taken(begins.size());
+    std::vector<Plans> taken(begins.size());
     const auto take = [&](RequestPlan* plan) {
       const bool may_stand = plan->may_stand && !(plan->gaps && standing_[rank][plan->queue].in_kernels);
       const bool goes = plan->standing || (begins[plan->queue] && may_stand && random_.percent(75));
@@ -54,19 +62,18 @@ class RandomStanding {
       for (const RequestPlan* plan : taken[queue])
         if (plan->started && !plan->standing)
           requests.push_back(plan->request);
-      if (standing.requests.empty() && !requests.empty())
+      if (standing.requests.empty())
         host.complete(requests);
     }
     return taken;
   }
 
   // Starts and waits for what was taken of a queue.
-  void launch(HostProgram& host, uint32_t rank, uint32_t queue, const std::vector<RequestPlan*>& plans) {
+  void launch(HostProgram& host, uint32_t rank, uint32_t queue, const Plans& plans) {
     Standing& standing = standing_[rank][queue];
     host.on(queue);
     if (standing.requests.empty()) {
-      for (const RequestPlan* plan : plans)
-        standing.requests.push_back(plan->request);
+      standing.requests = names_of(plans);
       if (standing.in_kernels)
         host.stand(standing.requests);
       else
@@ -76,10 +83,18 @@ class RandomStanding {
       if (random_.percent(20))
         host.start({standing.requests.front()}).refused();
     }
-    if (standing.in_kernels)
-      launch_kernels(host, standing, plans);
-    else
+    if (standing.in_kernels) {
+      for (const RequestPlan* plan : plans)
+        plan->pack(host);
+      host.kernel_start(standing.requests);
+      for (const RequestPlan* plan : plans)
+        plan->promise(host);
+      host.kernel_wait(standing.requests);
+      for (const RequestPlan* plan : plans)
+        plan->unpack(host);
+    } else {
       host.launch();
+    }
     if (random_.percent(10))
       host.wait({standing.requests.front()}).refused();
   }
@@ -104,35 +119,19 @@ class RandomStanding {
       }
       begins[queue] = messages_.stands() && standing.requests.empty() && random_.percent(60);
       if (begins[queue])
-        standing.in_kernels = random_.percent(40) && !stands_any(rank, queue);
+        standing.in_kernels =
+            random_.percent(40) && std::ranges::none_of(messages_.plans(rank), [queue](const RequestPlan& plan) {
+              return plan.queue == queue && plan.standing;
+            });
     }
     return begins;
   }
 
-  bool stands_any(uint32_t rank, uint32_t queue) {
-    const std::vector<RequestPlan>& plans = messages_.plans(rank);
-    return std::any_of(plans.begin(), plans.end(),
-                       [queue](const RequestPlan& plan) { return plan.queue == queue && plan.standing; });
-  }
-
-  void launch_kernels(HostProgram& host, const Standing& standing, const std::vector<RequestPlan*>& plans) {
-    for (const RequestPlan* plan : plans)
-      plan->pack(host);
-    host.kernel_start(standing.requests);
-    for (const RequestPlan* plan : plans)
-      plan->promise(host);
-    host.kernel_wait(standing.requests);
-    for (const RequestPlan* plan : plans)
-      plan->unpack(host);
-  }
-
-  void capture(HostProgram& host, std::vector<RequestPlan*> plans) {
-    std::vector<RequestName> requests;
+  void capture(HostProgram& host, Plans plans) {
+    const std::vector<RequestName> requests = names_of(plans);
     host.capture();
-    for (const RequestPlan* plan : plans) {
+    for (const RequestPlan* plan : plans)
       plan->pack(host);
-      requests.push_back(plan->request);
-    }
     if (random_.percent(60))
       host.start(requests);
     else
@@ -237,15 +236,14 @@ class RandomProgram {
     for (RequestPlan& plan : messages_.plans(rank))
       if (which(plan) && std::exchange(plan.matching, false))
         requests.push_back(plan.request);
-    if (!requests.empty())
-      host.matched(requests);
+    host.matched(requests);
   }
 
   void bear_and_bury(uint32_t epoch) {
     std::vector<bool> born(messages_.count()), dead(messages_.count());
     for (size_t i = 0; i < messages_.count(); ++i) {
-      born[i] = messages_.is_matched_by_programs(i) && messages_.begins_in(i, epoch);
-      dead[i] = messages_.ends_in(i, epoch);
+      born[i] = messages_.matched_by_programs()[i] && messages_.life(i).first == epoch;
+      dead[i] = messages_.life(i).second == epoch;
     }
     free_all(dead);
     match(born);
@@ -281,8 +279,7 @@ class RandomProgram {
         plan.gone = true;
         requests.push_back(plan.request);
       }
-      if (!requests.empty())
-        host.free(requests);
+      host.free(requests);
     }
   }
 
@@ -314,7 +311,7 @@ class RandomProgram {
 
   void append_traffic(HostProgram& host, uint32_t rank) {
     // Ready sends come when their receives have been started; soon: before anything that stands is waited for.
-    std::vector<RequestPlan*> first, soon, later;
+    Plans first, soon, later;
     bool repeated = false;
     know_matched(host, rank, [&](const RequestPlan& plan) { return messages_.goes(plan.message); });
     for (RequestPlan& plan : messages_.plans(rank)) {
@@ -327,7 +324,7 @@ class RandomProgram {
     random_.shuffle(first);
     random_.shuffle(soon);
     random_.shuffle(later);
-    const std::vector<std::vector<RequestPlan*>> standing = standing_.take(host, rank, first, soon);
+    const std::vector<Plans> standing = standing_.take(host, rank, first, soon);
     for (const RequestPlan* plan : first)
       plan->pack(host);
     start(host, rank, first, repeated);
@@ -343,14 +340,14 @@ class RandomProgram {
       standing_.launch(host, rank, queue, standing[queue]);
     }
     start_ready(host, rank, later, repeated);
-    for (const std::vector<RequestPlan*>* ready : {&soon, &later})
+    for (const Plans* ready : {&soon, &later})
       first.insert(first.end(), ready->begin(), ready->end());
     wait(host, rank, first);
     if (random_.percent(20))
       host.on(random_.below(messages_.queues(rank))).sync();
   }
 
-  void start_ready(HostProgram& host, uint32_t rank, const std::vector<RequestPlan*>& sends, bool repeated) {
+  void start_ready(HostProgram& host, uint32_t rank, const Plans& sends, bool repeated) {
     for (const RequestPlan* plan : sends) {
       host.on(plan->queue).await(plan->message);
       plan->pack(host);
@@ -358,7 +355,7 @@ class RandomProgram {
     start(host, rank, sends, repeated);
   }
 
-  void start(HostProgram& host, uint32_t rank, const std::vector<RequestPlan*>& plans, bool repeated) {
+  void start(HostProgram& host, uint32_t rank, const Plans& plans, bool repeated) {
     const uint32_t queues = messages_.queues(rank);
     const bool together = random_.percent(60);
     const bool mistaken = !faulty_ && random_.percent(15);
@@ -373,17 +370,15 @@ class RandomProgram {
       if (requests.empty())
         continue;
       host.on(queue);
-      if (together) {
-        host.start(requests);
+      const auto start = [&](const std::vector<RequestName>& some) {
+        host.start(some);
         if (repeated)
           host.repeated();
-      } else {
-        for (const RequestName request : requests) {
-          host.start({request});
-          if (repeated)
-            host.repeated();
-        }
-      }
+      };
+      if (together)
+        start(requests);
+      for (size_t i = 0; i < requests.size() && !together; ++i)
+        start({requests[i]});
       if (mistaken)
         host.start(requests).refused();
       if (mistaken && queues > 1)
@@ -392,10 +387,10 @@ class RandomProgram {
   }
 
   // Of some now, of the others when they are needed again.
-  void wait(HostProgram& host, uint32_t rank, const std::vector<RequestPlan*>& plans) {
+  void wait(HostProgram& host, uint32_t rank, const Plans& plans) {
     const bool together = random_.percent(60);
     for (uint32_t queue = 0; queue < messages_.queues(rank); ++queue) {
-      std::vector<RequestPlan*> now;
+      Plans now;
       for (RequestPlan* plan : plans)
         if (plan->queue == queue && random_.percent(75))
           now.push_back(plan);
@@ -407,9 +402,7 @@ class RandomProgram {
           plan->wait_for(host);
         continue;
       }
-      std::vector<RequestName> requests;
-      for (const RequestPlan* plan : now)
-        requests.push_back(plan->request);
+      const std::vector<RequestName> requests = names_of(now);
       host.on(queue).wait(requests);
       for (RequestPlan* plan : now) {
         plan->under_way = false;
@@ -433,7 +426,7 @@ class RandomProgram {
         host.on(queue).sync();
         standing_.end(host, rank, queue);
       }
-    if (frees && !requests.empty())
+    if (frees)
       host.free(requests);
     for (uint32_t queue = 0; queue < messages_.queues(rank); ++queue)
       host.on(queue).sync();

@@ -11,10 +11,12 @@
 #ifndef LANYARD_NICSIM_DETERMINISTIC_SCENARIO_H_
 #define LANYARD_NICSIM_DETERMINISTIC_SCENARIO_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
-#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "transport/base/status.h"
@@ -27,6 +29,7 @@ struct RequestName {
 
   uint32_t message() const { return index / 2; }
   bool receive() const { return index % 2 == 1; }
+  RequestName other() const { return {index ^ 1}; }  // the other side
   friend bool operator==(RequestName, RequestName) = default;
 };
 
@@ -88,6 +91,9 @@ struct Action {
                           // kMatched: see there
   bool repeated = false;  // kStart: may be refused because the last start is on another queue and has not completed;
                           // then again, until it is not
+
+  // Of an action that has a message: whose program does it.
+  RequestName side() const { return {2 * message + (kind == Kind::kUnpack || kind == Kind::kPromise ? 1 : 0)}; }
 };
 
 inline bool is_of_message(Action::Kind kind) {
@@ -98,24 +104,31 @@ inline bool is_of_message(Action::Kind kind) {
 class Scenario;
 
 // The program of one rank's host thread. Each function appends an action, on the queue that on() chose last (0 at
-// first).
+// first); but nothing for no requests.
 class HostProgram {
  public:
   using Requests = std::vector<RequestName>;
 
-  HostProgram& on(uint32_t queue);
-  HostProgram& add(Action::Kind kind, Requests requests = {}, uint32_t message = 0);
+  HostProgram& on(uint32_t queue) {
+    queue_ = queue;
+    queues_ = std::max(queues_, queue + 1);
+    return *this;
+  }
+  HostProgram& add(Action::Kind kind, Requests requests = {}, uint32_t message = 0) {
+    actions_.push_back({.kind = kind, .queue = queue_, .message = message, .requests = std::move(requests)});
+    return *this;
+  }
   HostProgram& pack(MessageName message) { return add(Action::Kind::kPack, {}, message.index); }
   HostProgram& unpack(MessageName message) { return add(Action::Kind::kUnpack, {}, message.index); }
   HostProgram& promise(MessageName message) { return add(Action::Kind::kPromise, {}, message.index); }
   HostProgram& await(MessageName message) { return add(Action::Kind::kAwait, {}, message.index); }
-  HostProgram& start(Requests requests) { return add(Action::Kind::kStart, std::move(requests)); }
-  HostProgram& wait(Requests requests) { return add(Action::Kind::kWait, std::move(requests)); }
-  HostProgram& complete(Requests requests) { return add(Action::Kind::kComplete, std::move(requests)); }
-  HostProgram& free(Requests requests) { return add(Action::Kind::kFree, std::move(requests)); }
-  HostProgram& match(Requests requests) { return add(Action::Kind::kMatch, std::move(requests)); }
-  HostProgram& matched(Requests requests) { return add(Action::Kind::kMatched, std::move(requests)); }
-  HostProgram& withdraw(Requests requests) { return add(Action::Kind::kWithdraw, std::move(requests)); }
+  HostProgram& start(Requests requests) { return add_for(std::move(requests), Action::Kind::kStart); }
+  HostProgram& wait(Requests requests) { return add_for(std::move(requests), Action::Kind::kWait); }
+  HostProgram& complete(Requests requests) { return add_for(std::move(requests), Action::Kind::kComplete); }
+  HostProgram& free(Requests requests) { return add_for(std::move(requests), Action::Kind::kFree); }
+  HostProgram& match(Requests requests) { return add_for(std::move(requests), Action::Kind::kMatch); }
+  HostProgram& matched(Requests requests) { return add_for(std::move(requests), Action::Kind::kMatched); }
+  HostProgram& withdraw(Requests requests) { return add_for(std::move(requests), Action::Kind::kWithdraw); }
   HostProgram& sync() { return add(Action::Kind::kSync); }
   // Kernels, starts and waits, each start with its wait, as cudaStreamBeginCapture and cudaStreamEndCapture enclose
   // them.
@@ -123,14 +136,20 @@ class HostProgram {
   HostProgram& captured() { return add(Action::Kind::kCaptured); }
   HostProgram& launch() { return add(Action::Kind::kLaunch); }
   // Requests that kernels of the queue's stream start and wait for, from stand() to dismiss().
-  HostProgram& stand(Requests requests) { return add(Action::Kind::kStand, std::move(requests)); }
-  HostProgram& kernel_start(Requests requests) { return add(Action::Kind::kKernelStart, std::move(requests)); }
-  HostProgram& kernel_wait(Requests requests) { return add(Action::Kind::kKernelWait, std::move(requests)); }
-  HostProgram& dismiss(Requests requests) { return add(Action::Kind::kDismiss, std::move(requests)); }
+  HostProgram& stand(Requests requests) { return add_for(std::move(requests), Action::Kind::kStand); }
+  HostProgram& kernel_start(Requests requests) { return add_for(std::move(requests), Action::Kind::kKernelStart); }
+  HostProgram& kernel_wait(Requests requests) { return add_for(std::move(requests), Action::Kind::kKernelWait); }
+  HostProgram& dismiss(Requests requests) { return add_for(std::move(requests), Action::Kind::kDismiss); }
   // The start, wait or match before is a mistake.
-  HostProgram& refused();
+  HostProgram& refused() {
+    actions_.back().refused = true;
+    return *this;
+  }
   // The start before is made again and again while the last one goes on elsewhere.
-  HostProgram& repeated();
+  HostProgram& repeated() {
+    actions_.back().repeated = true;
+    return *this;
+  }
   // body(*this), so many times.
   template <typename Body>
   HostProgram& repeat(uint32_t times, Body body) {
@@ -141,12 +160,13 @@ class HostProgram {
 
   const std::vector<Action>& actions() const { return actions_; }
   std::vector<Action>& actions() { return actions_; }
-  uint32_t queue() const { return queue_; }
   uint32_t queues() const { return queues_; }
-  // Whether it has an action of one of these kinds.
-  bool has(std::initializer_list<Action::Kind> kinds) const;
 
  private:
+  HostProgram& add_for(Requests requests, Action::Kind kind) {
+    return requests.empty() ? *this : add(kind, std::move(requests));
+  }
+
   uint32_t queue_ = 0;
   uint32_t queues_ = 1;
   std::vector<Action> actions_;
@@ -164,10 +184,8 @@ class Scenario {
   // A send of `from` that matches a receive of `to`, if it does not say otherwise. Ranks may be the same.
   MessageName message(uint32_t from, uint32_t to, const MessageOptions& options = {});
   HostProgram& rank(uint32_t rank) { return programs_.at(rank); }
-  // Merges a request with the others of its rank that have this number, from 1.
+  // Merges a request with the others of its rank that have this number, from 1; with 0 takes it out again.
   void merge(RequestName request, uint32_t number);
-  // Takes it out again.
-  void part(RequestName request);
 
   uint32_t ranks() const { return static_cast<uint32_t>(programs_.size()); }
   const std::vector<Message>& messages() const { return messages_; }
@@ -230,6 +248,9 @@ struct HaloOptions {
   bool two_sets = false;     // ... in two sets, of as many messages each, for iterations in turn
 };
 Scenario make_halo(const HaloOptions& options);
+
+// The parts of a text between those letters; one, where it has none.
+std::vector<std::string_view> split(std::string_view text, char at);
 
 }  // namespace lanyard::nicsim
 

@@ -2,7 +2,6 @@
 #ifndef LANYARD_NICSIM_DETERMINISTIC_SCHEDULERS_H_
 #define LANYARD_NICSIM_DETERMINISTIC_SCHEDULERS_H_
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,14 +14,9 @@
 
 namespace lanyard::nicsim {
 
-// How often a fault happens where it may: in 1,024.
-using FaultRates = std::array<uint32_t, kChoiceKinds>;
-
-// What `lanyard fuzz --scheduler` takes.
 enum class SchedulerKind : uint8_t { kRandom, kPct, kSwarm, kDelay };
 inline constexpr uint32_t kSchedulerKinds = 4;
 const char* scheduler_name(SchedulerKind kind);
-Result<SchedulerKind> scheduler_of(const std::string& name);
 
 // A scheduler for many schedules of one world, each begun by a seed.
 class Scheduler : public Chooser {

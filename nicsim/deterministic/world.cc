@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "nicsim/deterministic/oracles/ending.h"
-#include "nicsim/deterministic/oracles/order.h"
+#include "nicsim/deterministic/oracles/oracles.h"
 #include "transport/base/check.h"
 
 namespace lanyard::nicsim {

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "nicsim/deterministic/oracles/order.h"
+#include "nicsim/deterministic/oracles/oracles.h"
 #include "nicsim/deterministic/world.h"
 
 namespace lanyard::nicsim {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "nicsim/deterministic/oracles/order.h"
+#include "nicsim/deterministic/oracles/oracles.h"
 #include "nicsim/deterministic/world.h"
 
 namespace lanyard::nicsim {

@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "nicsim/deterministic/oracles/order.h"
+#include "nicsim/deterministic/oracles/oracles.h"
 #include "nicsim/deterministic/world.h"
 #include "transport/base/check.h"
 

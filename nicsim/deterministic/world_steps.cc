@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "nicsim/deterministic/oracles/order.h"
+#include "nicsim/deterministic/oracles/oracles.h"
 #include "nicsim/deterministic/world.h"
 #include "transport/base/check.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "nicsim/deterministic/oracles/order.h"
+#include "nicsim/deterministic/oracles/oracles.h"
 #include "nicsim/deterministic/world.h"
 #include "transport/base/check.h"
 

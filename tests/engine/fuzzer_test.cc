@@ -24,7 +24,7 @@ TEST_F(Fuzzing, ASeedGivesOneRunWhateverRanBefore) {
                            "2ranks,2req-each-way,2iter,depth=3,cxi-driver,failures,no-room,stolen-entries"}) {
     const Config config = parse(text);
     const Scenario scenario = config.scenario();
-    Fuzzer forwards(scenario, config.world, {}), backwards(scenario, config.world, {});
+    Fuzzer forwards(scenario, config.world), backwards(scenario, config.world);
     constexpr uint64_t kSeeds = 12 * kKinds;
     std::vector<uint64_t> hashes;
     for (uint64_t seed = 0; seed < kSeeds; ++seed) {
@@ -40,7 +40,7 @@ TEST_F(Fuzzing, ASeedGivesOneRunWhateverRanBefore) {
 }
 
 TEST_F(Fuzzing, ARecordedScheduleIsTheWholeRun) {
-  Fuzzer fuzzer(scenario_, config_.world, {});
+  Fuzzer fuzzer(scenario_, config_.world);
   World world(scenario_, config_.world);
   for (uint64_t seed = 0; seed < 8 * kKinds; ++seed) {
     fuzzer.run(seed);

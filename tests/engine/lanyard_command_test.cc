@@ -52,7 +52,6 @@ TEST(Lanyard, ReportsAnErrorInOneLine) {
       {"replay --config 2ranks", "--schedule"},
       {"replay --config 2ranks --schedule 0 --times 0", "--times"},
       {"replay --config 2ranks --schedule 0 --times x", "--times"},
-      {"fuzz --scheduler fair", "'fair'"},
       {"fuzz --jobs 0", "--jobs"},
       {"fuzz --jobs 1000", "--jobs"},
       {"fuzz --seconds -1", "--seconds"},
@@ -96,15 +95,11 @@ TEST(Lanyard, HelpNamesTheItemsOfConfigurations) {
   }
 }
 
-TEST(Info, NamesEveryNicAndTheCostOfAStart) {
+TEST(Info, NamesEveryNic) {
   // hwloc's PCI plugin leaks when it is unloaded.
   const Outcome outcome = lanyard("info", "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0");
   EXPECT_EQ(outcome.status, 0);
-  for (const char* fact :
-       {"LANYARD_NIC=sim\n  card         sim/shm", "504 of 504 free", "LANYARD_NIC=cxi",
-        "target-counter                2           2     2              1               32",
-        "sender-flag                   3           3     1              0               32",
-        "halo of 8 as one exchange, sender-flag: 25 with sends, 17 with ready sends, 17 with two sets"})
+  for (const char* fact : {"LANYARD_NIC=sim\n  card         sim/shm", "504 of 504 free", "LANYARD_NIC=cxi"})
     EXPECT_NE(outcome.out.find(fact), std::string::npos) << fact << " in\n" << outcome.out;
 }
 

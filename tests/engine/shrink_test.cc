@@ -1,11 +1,9 @@
 // Shrinks a long failing run to a short one.
-#include "nicsim/deterministic/shrink.h"
+#include "nicsim/deterministic/fuzz.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
-
-#include "nicsim/deterministic/fuzz.h"
 
 namespace lanyard::nicsim {
 namespace {
@@ -15,7 +13,7 @@ TEST(Shrink, ThePoolDeadlock) {
   const Scenario scenario = config.scenario();
   const Verdict verdict = fuzz(scenario, {.schedules = 1'000, .world = config.world});
   ASSERT_EQ(verdict.report.finding, Finding::kDeadlock);
-  const Shrunk shrunk = shrink(config, verdict.schedule, {.time = std::chrono::minutes(4)});
+  const Shrunk shrunk = shrink(config, verdict.schedule, std::chrono::minutes(4));
   EXPECT_EQ(shrunk.report.finding, Finding::kDeadlock);
   EXPECT_EQ(shrunk.config.halo.iterations, 1u);
   EXPECT_LE(deviations(shrunk.schedule), 6u);
@@ -28,7 +26,7 @@ TEST(Shrink, ALostRing) {
   const Scenario scenario = config.scenario();
   const Verdict verdict = fuzz(scenario, {.schedules = 1'000, .world = config.world});
   ASSERT_FALSE(verdict.ok());
-  const Shrunk shrunk = shrink(config, verdict.schedule, {.time = std::chrono::minutes(4)});
+  const Shrunk shrunk = shrink(config, verdict.schedule, std::chrono::minutes(4));
   EXPECT_EQ(shrunk.report.finding, verdict.report.finding);
   EXPECT_EQ(shrunk.config.halo.ranks, 2u);
   EXPECT_EQ(shrunk.config.halo.each_way, 1u);

@@ -35,7 +35,7 @@ constexpr uint64_t kSeeds = 24;
 class Teller {
  public:
   explicit Teller(const std::string& text)
-      : config_(Config::parse(text).value()), scenario_(config_.scenario()), fuzzer_(scenario_, config_.world, {}) {}
+      : config_(Config::parse(text).value()), scenario_(config_.scenario()), fuzzer_(scenario_, config_.world) {}
 
   Story story_of(uint64_t seed) {
     const Schedule schedule = fuzzer_.record(seed);

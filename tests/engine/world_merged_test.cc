@@ -16,7 +16,7 @@ void expect_no_finding(const std::string& text, uint64_t schedules) {
   const Result<Config> config = Config::parse(text);
   ASSERT_TRUE(config.ok()) << config.status().message();
   const Scenario scenario = config.value().scenario();
-  Fuzzer fuzzer(scenario, config.value().world, std::vector<SchedulerKind>());
+  Fuzzer fuzzer(scenario, config.value().world);
   for (uint64_t seed = 0; seed < schedules; ++seed) {
     const Report& report = fuzzer.run(seed);
     ASSERT_TRUE(report.ok()) << text << ", seed " << seed << ": " << report.oracle << ": " << report.text;

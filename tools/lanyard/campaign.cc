@@ -1,10 +1,19 @@
 #include "tools/lanyard/campaign.h"
 
-#include <algorithm>
-#include <string>
-#include <thread>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
 
-#include "nicsim/deterministic/config.h"
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
 #include "transport/base/check.h"
 
 namespace lanyard::tools {
@@ -45,8 +54,6 @@ Campaign::Campaign(const CampaignOptions& options)
   if (options.schedules > 0)
     target.quota = of_random;
 }
-
-Campaign::~Campaign() = default;
 
 std::optional<Discovery> Campaign::run(std::chrono::nanoseconds period,
                                        const std::function<void(const Progress&)>& look) {
@@ -90,8 +97,7 @@ void Campaign::work() {
       batch->workload = std::make_shared<const Workload>(nicsim::random_config(program), ~program);
     }
     if (batch->fuzzer == nullptr)
-      batch->fuzzer = std::make_unique<nicsim::Fuzzer>(batch->workload->scenario, batch->workload->config.world,
-                                                       options_.schedulers);
+      batch->fuzzer = std::make_unique<nicsim::Fuzzer>(batch->workload->scenario, batch->workload->config.world);
     run_batch(*batch);
     end_batch(*batch, steady_clock::now() - begin);
   }
@@ -160,7 +166,7 @@ void Campaign::end_batch(Batch& batch, std::chrono::nanoseconds took) {
 
 void Campaign::run_batch(Batch& batch) {
   nicsim::World& world = batch.fuzzer->world();
-  CrashNote note(command_of(batch.workload->config));
+  CrashNote note("lanyard fuzz --config " + batch.workload->config.to_string());
   for (uint64_t i = 0; i < batch.count && !stop_.load(std::memory_order_relaxed); ++i) {
     const uint64_t seed = options_.seed + batch.first + i;
     note.runs(seed);
@@ -176,21 +182,13 @@ void Campaign::run_batch(Batch& batch) {
   }
 }
 
-// Without a seed.
-std::string Campaign::command_of(const nicsim::Config& config) const {
-  std::string command = "lanyard fuzz --config " + config.to_string();
-  for (const nicsim::SchedulerKind kind : options_.schedulers)
-    command += std::string(" --scheduler ") + nicsim::scheduler_name(kind);
-  return command;
-}
-
 nicsim::Report Campaign::repeat(Batch& batch, uint64_t seed) {
   nicsim::World& world = batch.fuzzer->world();
   const uint64_t hash = world.trace_hash(), steps = world.steps();
   const auto same = [&] { return world.trace_hash() == hash && world.steps() == steps; };
   const nicsim::Schedule schedule = batch.fuzzer->record(seed);
   // Another world lies elsewhere in memory, which reveals a dependence on addresses.
-  nicsim::Fuzzer elsewhere(batch.workload->scenario, batch.workload->config.world, options_.schedulers);
+  nicsim::Fuzzer elsewhere(batch.workload->scenario, batch.workload->config.world);
   elsewhere.run(seed);
   if (!same() || elsewhere.world().trace_hash() != hash || elsewhere.world().steps() != steps)
     return {nicsim::Finding::kNondeterminism, "determinism", "the same seed gave two different runs", 0};
@@ -202,20 +200,143 @@ nicsim::Report Campaign::repeat(Batch& batch, uint64_t seed) {
 
 void Campaign::discover(Batch& batch, uint64_t seed, const nicsim::Report& report) {
   stop_ = true;
-  Discovery discovery{batch.workload->config, report, batch.fuzzer->scheduler_of(seed), seed,
-                      batch.fuzzer->record(seed)};
+  Discovery discovery{batch.workload->config, report, seed, batch.fuzzer->record(seed)};
   batch.coverage.add(batch.fuzzer->world(), discovery.schedule);
   const std::lock_guard lock(mutex_);
   if (!discovery_)
     discovery_ = std::move(discovery);
 }
 
-nicsim::Verdict watch_canary(const std::string& text, uint64_t seed,
-                             const std::vector<nicsim::SchedulerKind>& schedulers) {
+nicsim::Verdict watch_canary(const std::string& text, uint64_t seed) {
   const nicsim::Config config = nicsim::Config::parse(text).value();
-  return nicsim::fuzz(
-      config.scenario(),
-      {.seed = seed, .schedules = kCanarySchedules, .time = {}, .schedulers = schedulers, .world = config.world});
+  return nicsim::fuzz(config.scenario(), {.seed = seed, .schedules = kCanarySchedules, .world = config.world});
 }
+
+// ---- Coverage
+
+namespace {
+
+// Counts the choices of another chooser.
+class Counting final : public nicsim::Chooser {
+ public:
+  Counting(const nicsim::World& world, nicsim::Chooser& inner, Coverage& coverage)
+      : world_(world), inner_(inner), coverage_(coverage) {}
+  uint32_t choose(uint32_t n, nicsim::ChoiceKind kind, const uint32_t* agents) override {
+    const uint32_t choice = inner_.choose(n, kind, agents);
+    if (kind == nicsim::ChoiceKind::kStep)
+      ++coverage_.steps[static_cast<size_t>(world_.kind_of(agents[choice]))];
+    if (choice != 0)
+      ++coverage_.choices[static_cast<size_t>(kind)];
+    return choice;
+  }
+
+ private:
+  const nicsim::World& world_;
+  nicsim::Chooser& inner_;
+  Coverage& coverage_;
+};
+
+// The meaning of a choice other than 0, by ChoiceKind; null (kStep, kMail) if not reported.
+constexpr const char* kEvents[nicsim::kChoiceKinds] = {
+    nullptr,
+    "coalesced rings",
+    "failures",
+    "lost rings",
+    "no room",
+    "stale reads",
+    "frozen reads",
+    "stolen entries",
+    "torn reads and landings",
+    "late acks",
+    "early acks",
+    "kills",
+    nullptr,
+    "failures left behind",
+    "scarcity",
+    "late events",
+    "calls while others drive",
+};
+
+}  // namespace
+
+void Coverage::add(nicsim::World& world, const nicsim::Schedule& schedule) {
+  world.reset();
+  nicsim::Replay replay(schedule);
+  Counting counting(world, replay, *this);
+  for (bool more = true; more;) {
+    // A forced step makes no choice, so count it here.
+    if (const auto agent = world.forced())
+      ++steps[static_cast<size_t>(world.kind_of(*agent))];
+    more = world.step(counting);
+  }
+  world.run(counting);
+}
+
+void Coverage::operator+=(const Coverage& other) {
+  std::ranges::transform(steps, other.steps, steps.begin(), std::plus());
+  std::ranges::transform(choices, other.choices, choices.begin(), std::plus());
+}
+
+std::string Coverage::to_string() const {
+  std::string text = fmt::format("steps {}/{}", steps.size() - std::ranges::count(steps, 0u), steps.size()), never;
+  const auto add_to_never = [&](const char* name) {
+    never += (never.empty() ? "; never: " : ", ") + std::string(name);
+  };
+  for (uint32_t i = 0; i < nicsim::kStepKinds; ++i)
+    if (steps[i] == 0)
+      add_to_never(nicsim::step_name(static_cast<nicsim::StepKind>(i)));
+  for (uint32_t i = 0; i < nicsim::kChoiceKinds; ++i)
+    if (kEvents[i] != nullptr && choices[i] > 0)
+      text += std::string(", ") + kEvents[i];
+    else if (kEvents[i] != nullptr)
+      add_to_never(kEvents[i]);
+  return text + never;
+}
+
+// ---- Crashes
+
+namespace {
+
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+
+thread_local const CrashNote* note = nullptr;
+
+// If this fails, nothing more can be done.
+void write_all(int to, std::string_view text) {
+  [[maybe_unused]] const ssize_t written = ::write(to, text.data(), text.size());
+}
+
+void write_number(int to, uint64_t number) {
+  char digits[20];
+  const auto [end, error] = std::to_chars(std::begin(digits), std::end(digits), number);
+  write_all(to, {digits, static_cast<size_t>(end - digits)});
+}
+
+}  // namespace
+
+// Calls only functions that a signal handler may call.
+void CrashNote::tell(int signal) {
+  if (const CrashNote* mine = std::exchange(note, nullptr); mine != nullptr) {
+    write_all(STDOUT_FILENO, mine->command_);
+    write_all(STDOUT_FILENO, " --schedules 1 --seed ");
+    write_number(STDOUT_FILENO, mine->seed_);
+    write_all(STDOUT_FILENO, "  # crashes\n");
+    write_all(STDERR_FILENO, "lanyard: the code under test crashed with signal ");
+    write_number(STDERR_FILENO, static_cast<uint64_t>(signal));
+    write_all(STDERR_FILENO, "; the command on stdout repeats the run\n");
+  }
+  ::raise(signal);  // SA_RESETHAND: ends the process as without a handler
+}
+
+void CrashNote::install() {
+  struct sigaction action = {};
+  action.sa_handler = &CrashNote::tell;
+  action.sa_flags = SA_RESETHAND | SA_NODEFER;
+  for (const int signal : kSignals)
+    LANYARD_CHECK(::sigaction(signal, &action, nullptr) == 0, std::strerror(errno));
+}
+
+CrashNote::CrashNote(std::string command) : command_(std::move(command)) { note = this; }
+CrashNote::~CrashNote() { note = nullptr; }
 
 }  // namespace lanyard::tools

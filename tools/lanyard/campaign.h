@@ -1,5 +1,5 @@
-// Campaign: several threads run schedules of several configurations until one has a
-// finding, or the time is up.
+// Campaign: several threads run schedules of several configurations until one has a finding,
+// or the time is up.
 #ifndef LANYARD_TOOLS_LANYARD_CAMPAIGN_H_
 #define LANYARD_TOOLS_LANYARD_CAMPAIGN_H_
 
@@ -32,7 +32,7 @@ struct Coverage {
 
   // Runs the schedule from the start and counts its steps and choices.
   void add(nicsim::World& world, const nicsim::Schedule& schedule);
-  Coverage& operator+=(const Coverage& other);
+  void operator+=(const Coverage& other);
   // For example "steps 10/10, coalesced rings, failures; never: no-room".
   std::string to_string() const;
 };
@@ -43,18 +43,16 @@ struct CampaignOptions {
   // limit they start after a third of the time, or after a minute if that is earlier. With a limit
   // of schedules they get half of them.
   bool random_programs = false;
-  std::vector<nicsim::SchedulerKind> schedulers;  // used in turn; empty: all
-  uint64_t seed = 1;                              // schedule k of a configuration depends only on seed + k
-  uint64_t schedules = 0;                         // limit for all configurations together; 0: none
-  std::chrono::nanoseconds time{0};               // limit; 0: none
-  uint32_t jobs = 1;                              // threads, 1 to kMostJobs
+  uint64_t seed = 1;                 // schedule k of a configuration depends only on seed + k
+  uint64_t schedules = 0;            // limit for all configurations together; 0: none
+  std::chrono::nanoseconds time{0};  // limit; 0: none
+  uint32_t jobs = 1;                 // threads, 1 to kMostJobs
 };
 inline constexpr uint32_t kMostJobs = 64;
 
 struct Discovery {
   nicsim::Config config;
   nicsim::Report report;
-  nicsim::SchedulerKind scheduler = nicsim::SchedulerKind::kRandom;
   uint64_t seed = 0;  // of the schedule
   nicsim::Schedule schedule;
 };
@@ -74,7 +72,6 @@ struct Progress {
 class Campaign {
  public:
   explicit Campaign(const CampaignOptions& options);
-  ~Campaign();
   Campaign(const Campaign&) = delete;
   Campaign& operator=(const Campaign&) = delete;
 
@@ -119,7 +116,6 @@ class Campaign {
   Target* next_target();
   void end_batch(Batch& batch, std::chrono::nanoseconds took);
   void run_batch(Batch& batch);
-  std::string command_of(const nicsim::Config& config) const;
   // Repeats the fuzzer's last schedule. Returns what differs.
   nicsim::Report repeat(Batch& batch, uint64_t seed);
   void discover(Batch& batch, uint64_t seed, const nicsim::Report& report);
@@ -173,8 +169,7 @@ inline constexpr const char* kCanary = "2ranks,1req-one-way,1iter,lost-rings";
 inline constexpr uint64_t kCanarySchedules = 2'000;
 // Runs schedules of the configuration until the oracles report something, at most kCanarySchedules.
 // Requires a valid configuration.
-nicsim::Verdict watch_canary(const std::string& config, uint64_t seed,
-                             const std::vector<nicsim::SchedulerKind>& schedulers);
+nicsim::Verdict watch_canary(const std::string& config, uint64_t seed);
 
 }  // namespace lanyard::tools
 

@@ -5,8 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "nicsim/deterministic/config.h"
+#include "transport/base/status.h"
 
 namespace lanyard::tools {
 
@@ -15,15 +17,15 @@ inline constexpr int kExitTrouble = 1;  // a file cannot be written
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitCanary = 3;  // the planted fault was not found
 
-// Each adds its subcommand. Parsing the command line runs it and sets the exit status.
+// Each adds its subcommand. Parsing the command line runs it and sets the exit status, where it has several.
 void add_explore(CLI::App& app, int& status);
 void add_fuzz(CLI::App& app, int& status);
-void add_info(CLI::App& app, int& status);
-void add_model(CLI::App& app, int& status);
+void add_info(CLI::App& app);
+void add_model(CLI::App& app);
 void add_replay(CLI::App& app, int& status);
 // Subcommands of `lanyard model`.
-void add_model_fit(CLI::App& model, int& status);
-void add_model_compare(CLI::App& model, int& status);
+void add_model_fit(CLI::App& model);
+void add_model_compare(CLI::App& model);
 
 // Adds a subcommand whose --help ends with the items of configurations.
 template <typename Options>
@@ -36,9 +38,20 @@ void add_subcommand(CLI::App& app, int& status, const char* name, const char* me
   command->callback([options, &status, run] { status = run(*options); });
 }
 
-// Print one line to stderr and return the exit status.
-int usage_error(const std::string& what);  // kExitUsage
-int trouble(const std::string& what);      // kExitTrouble
+// Ends a command: main() prints `what` in one line to stderr and returns the exit status.
+struct Failure {
+  int status;
+  std::string what;
+};
+[[noreturn]] inline void usage_error(const std::string& what) { throw Failure{kExitUsage, what}; }
+[[noreturn]] inline void trouble(const std::string& what) { throw Failure{kExitTrouble, what}; }
+// The value; an error is one of usage.
+template <typename T>
+T value_of(Result<T> result) {
+  if (!result.ok())
+    usage_error(result.status().message());
+  return std::move(result.value());
+}
 
 }  // namespace lanyard::tools
 

@@ -11,7 +11,6 @@
 
 #include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/schedulers.h"
-#include "nicsim/deterministic/shrink.h"
 #include "tools/lanyard/campaign.h"
 #include "tools/lanyard/command.h"
 
@@ -26,7 +25,6 @@ struct Options {
   uint64_t schedules = 0;
   std::optional<uint64_t> seed;
   std::string config;
-  std::vector<std::string> schedulers;
   double shrink = 10;
   uint32_t jobs = std::clamp(std::thread::hardware_concurrency(), 1u, kMostJobs);
 };
@@ -45,8 +43,6 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--config", o.config,
                  "the configuration to run, see below (default: a portfolio, then random programs)")
       ->type_name("ITEM,...");
-  app.add_option("--scheduler", o.schedulers, "random, pct, swarm or delay; repeatable (default: all of them)")
-      ->type_name("NAME");
   app.add_option("--shrink", o.shrink,
                  "time for each of the two phases that shrink a finding; 0: do not shrink (default: 10)")
       ->check(CLI::Range(0.0, 1e7).description(""))
@@ -60,22 +56,13 @@ std::chrono::nanoseconds in_time(double seconds) {
   return std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
 }
 
-Result<CampaignOptions> campaign_of(const Options& o) {
+CampaignOptions campaign_of(const Options& o) {
   CampaignOptions options;
   if (o.config.empty()) {
     options.configs = portfolio();
     options.random_programs = true;
   } else {
-    Result<nicsim::Config> config = nicsim::Config::parse(o.config);
-    if (!config.ok())
-      return config.status();
-    options.configs = {config.value()};
-  }
-  for (const std::string& name : o.schedulers) {
-    Result<nicsim::SchedulerKind> kind = nicsim::scheduler_of(name);
-    if (!kind.ok())
-      return kind.status();
-    options.schedulers.push_back(kind.value());
+    options.configs = {value_of(nicsim::Config::parse(o.config))};
   }
   options.seed = o.seed ? *o.seed : uint64_t{std::random_device()()} << 32 | std::random_device()();
   options.schedules = o.schedules;
@@ -100,13 +87,14 @@ std::string command_of(const nicsim::Config& config, const nicsim::Schedule& sch
 void print(const Discovery& found) {
   fmt::print("{}  # oracle: {}\n", command_of(found.config, found.schedule), found.report.oracle);
   fmt::print("{} seed={:#x} config={} step {}, scheduler {}\n{}\n", finding_name(found.report.finding), found.seed,
-             found.config.to_string(), found.report.step, scheduler_name(found.scheduler), found.report.text);
+             found.config.to_string(), found.report.step, scheduler_name(nicsim::Fuzzer::scheduler_of(found.seed)),
+             found.report.text);
   std::fflush(stdout);
 }
 
 // Prints the same finding in a shorter run.
 void print_shrunk(const Discovery& found, std::chrono::nanoseconds time) {
-  const nicsim::Shrunk shrunk = nicsim::shrink(found.config, found.schedule, {.time = time});
+  const nicsim::Shrunk shrunk = nicsim::shrink(found.config, found.schedule, time);
   fmt::print("shrunk: {}\n", command_of(shrunk.config, shrunk.schedule));
   fmt::print("{} step {}, {} choices other than the first", finding_name(shrunk.report.finding), shrunk.report.step,
              nicsim::deviations(shrunk.schedule));
@@ -116,14 +104,11 @@ void print_shrunk(const Discovery& found, std::chrono::nanoseconds time) {
 }
 
 int fuzz(const Options& o) {
-  const Result<CampaignOptions> parsed = campaign_of(o);
-  if (!parsed.ok())
-    return usage_error(parsed.status().message());
-  const CampaignOptions& options = parsed.value();
+  const CampaignOptions options = campaign_of(o);
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
   fmt::print(stderr, "seed {:#x}\n", options.seed);
 
-  const nicsim::Verdict canary = watch_canary(kCanary, options.seed, options.schedulers);
+  const nicsim::Verdict canary = watch_canary(kCanary, options.seed);
   if (canary.ok()) {
     fmt::print(stderr,
                "lanyard: the canary was not found: {} schedules of {} passed every oracle, so this build's other runs "

@@ -1,7 +1,6 @@
 // lanyard info: lists this machine's NICs and stream back ends, and what each NIC can do.
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -20,8 +19,6 @@
 namespace lanyard::tools {
 
 namespace {
-
-using core::Strategy;
 
 std::string doorbells(const nic::Caps& caps) {
   std::string text;
@@ -67,72 +64,6 @@ void print_nic(const char* name) {
   fmt::print("  exchanges    {}\n", obstacle ? "no: " + *obstacle : "yes (MPIX_Request_set_info)");
 }
 
-// The entries of one start, from the protocol's plan.
-size_t entries(Strategy strategy, core::Direction direction, bool ready) {
-  core::Request request;
-  request.transfer.direction = direction;
-  request.transfer.bytes = 8;
-  request.matched_bytes = 8;
-  core::PeerKeys keys;
-  keys.ready = ready;
-  core::PlanContext context;
-  context.max_message_bytes = 8;
-  context.strategy = strategy;
-  return core::make_plan(request, keys, context).size();
-}
-
-// The entries of one start of an exchange with this many neighbours, both
-// ways, with one or two sets.
-size_t exchange_entries(Strategy strategy, size_t neighbours, bool ready, size_t sets) {
-  std::vector<core::Request> requests(sets * 2 * neighbours);
-  std::array<core::Exchange, 2> exchanges;
-  core::PlanContext context;
-  context.max_message_bytes = 8;
-  context.strategy = strategy;
-  core::PeerKeys keys;
-  keys.ready = ready;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    core::Request& request = requests[i];
-    core::Exchange& exchange = exchanges[i % sets];
-    exchange.number = 2 + i % sets;
-    request.exchange = &exchange;
-    request.transfer.direction = i < sets * neighbours ? core::Direction::kSend : core::Direction::kReceive;
-    request.transfer.bytes = request.matched_bytes = 8;
-    request.ready = ready;
-    request.matched_set = sets == 2 ? exchange.number : 0;
-    request.plan = core::make_plan(request, keys, context);
-    exchange.members.push_back(&request);
-  }
-  if (sets == 2) {
-    exchanges[0].other = &exchanges[1];
-    exchanges[1].other = &exchanges[0];
-    core::bind_sets(exchanges[0], exchanges[1], context);
-  } else {
-    core::bind_exchange(exchanges[0], context);
-  }
-  size_t count = 0;
-  for (const core::Request* member : exchanges[0].members)
-    count += member->plan.size();
-  return count;
-}
-
-void print_strategies() {
-  constexpr size_t kNeighbours = 8;
-  fmt::print("deferred-work entries        send  ready send  recv  recv of ready  halo of 8, send  halo of 8, ready\n");
-  for (const Strategy strategy : core::kStrategies) {
-    const size_t send = entries(strategy, core::Direction::kSend, false);
-    const size_t ready = entries(strategy, core::Direction::kSend, true);
-    const size_t receive = entries(strategy, core::Direction::kReceive, false);
-    const size_t of_ready = entries(strategy, core::Direction::kReceive, true);
-    fmt::print("  {:24} {:6}  {:10}  {:4}  {:13}  {:15}  {:16}\n", core::strategy_name(strategy), send, ready, receive,
-               of_ready, kNeighbours * (send + receive), kNeighbours * (ready + of_ready));
-  }
-  for (const Strategy strategy : core::kStrategies)
-    fmt::print("  halo of 8 as one exchange, {}: {} with sends, {} with ready sends, {} with two sets\n",
-               core::strategy_name(strategy), exchange_entries(strategy, kNeighbours, false, 1),
-               exchange_entries(strategy, kNeighbours, true, 1), exchange_entries(strategy, kNeighbours, false, 2));
-}
-
 void print_streams() {
   const Result<api::Settings> settings = api::Settings::from_environment();
   const auto gpus =
@@ -149,20 +80,18 @@ void print_streams() {
     fmt::print("  {}\n", lane);
 }
 
-int info() {
+void info() {
   setenv("IPATH_NO_BACKTRACE", "1", 0);  // else a handler of PSM turns crashes into exit 1
   for (const char* name : {"sim", "cxi"})
     print_nic(name);
-  print_strategies();
   print_streams();
-  return 0;
 }
 
 }  // namespace
 
-void add_info(CLI::App& app, int& status) {
+void add_info(CLI::App& app) {
   CLI::App* command = app.add_subcommand("info", "lists the network cards and what each can do");
-  command->callback([&status] { status = info(); });
+  command->callback(info);
 }
 
 }  // namespace lanyard::tools

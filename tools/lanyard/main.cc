@@ -4,24 +4,8 @@
 
 #include "tools/lanyard/command.h"
 
-namespace lanyard::tools {
-
-namespace {
-
-int complain(const std::string& what, int status) {
-  fmt::print(stderr, "lanyard: {}\n", what);
-  return status;
-}
-
-}  // namespace
-
-int usage_error(const std::string& what) { return complain(what, kExitUsage); }
-
-int trouble(const std::string& what) { return complain(what, kExitTrouble); }
-
-}  // namespace lanyard::tools
-
 int main(int argc, char** argv) {
+  using lanyard::tools::Failure;
   int status = 0;
   CLI::App app{
       "Tests stream-triggered MPI programs on a simulated job, lists network cards, and models how long programs "
@@ -31,14 +15,20 @@ int main(int argc, char** argv) {
   lanyard::tools::add_fuzz(app, status);
   lanyard::tools::add_explore(app, status);
   lanyard::tools::add_replay(app, status);
-  lanyard::tools::add_info(app, status);
-  lanyard::tools::add_model(app, status);
+  lanyard::tools::add_info(app);
+  lanyard::tools::add_model(app);
+  const auto complain = [](const Failure& failure) {
+    fmt::print(stderr, "lanyard: {}\n", failure.what);
+    return failure.status;
+  };
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0)
-      return app.exit(error);
-    return lanyard::tools::usage_error(std::string(error.what()) + " (see --help)");
+    return error.get_exit_code() == 0
+               ? app.exit(error)
+               : complain({lanyard::tools::kExitUsage, std::string(error.what()) + " (see --help)"});
+  } catch (const Failure& failure) {
+    return complain(failure);
   }
   return status;
 }

@@ -83,7 +83,7 @@ void declare(CLI::App& app, Options& o) {
   app.add_flag("--print-machine", o.print_machine, "print the machine's figures with their origins");
 }
 
-Result<std::array<uint64_t, 3>> parse_cells(const std::string& text) {
+std::array<uint64_t, 3> parse_cells(const std::string& text) {
   std::array<uint64_t, 3> cells = {};
   int count = 0;
   const char* at = text.data();
@@ -98,27 +98,24 @@ Result<std::array<uint64_t, 3>> parse_cells(const std::string& text) {
       break;
   }
   if (at != end || count == 0)
-    return Status(Code::kInvalidArgument,
-                  "'" + text + "' is not a number of cells (examples: 16384, 16384x8192, 512x512x512)");
+    usage_error("'" + text + "' is not a number of cells (examples: 16384, 16384x8192, 512x512x512)");
   for (int d = count; d < 3; ++d)
     cells[d] = count == 1 ? cells[0] : 1;
   return cells;
 }
 
-Result<core::Strategy> parse_strategy(const std::string& name) {
+core::Strategy parse_strategy(const std::string& name) {
   for (const core::Strategy strategy : core::kStrategies)
     if (name == core::strategy_name(strategy))
       return strategy;
-  return Status(Code::kInvalidArgument, "there is no strategy '" + name + "'");
+  usage_error("there is no strategy '" + name + "'");
 }
 
 // All combinations of the options.
-Result<std::vector<Workload>> workloads(const Options& o, const Machine& machine) {
-  const Result<Kind> kind = modelled::parse_kind(o.workload);
-  if (!kind.ok())
-    return kind.status();
-  const bool ping_pong = kind.value() == Kind::kPingPong;
-  const bool by_cells = !ping_pong && kind.value() != Kind::kAllreduce;
+std::vector<Workload> workloads(const Options& o, const Machine& machine) {
+  const Kind kind = value_of(modelled::parse_kind(o.workload));
+  const bool ping_pong = kind == Kind::kPingPong;
+  const bool by_cells = !ping_pong && kind != Kind::kAllreduce;
   const std::vector<uint32_t> ranks = !o.ranks.empty() ? o.ranks : std::vector<uint32_t>{ping_pong ? 2u : 64u};
   std::vector<Workload> all;
   for (const std::string& name : o.strategies)
@@ -128,23 +125,18 @@ Result<std::vector<Workload>> workloads(const Options& o, const Machine& machine
           const uint32_t fit = std::min(count, static_cast<uint32_t>(machine["node.ranks"]));
           for (const uint32_t per_node :
                !o.ranks_per_node.empty() ? o.ranks_per_node : std::vector<uint32_t>{ping_pong ? 1u : fit}) {
-            const Result<core::Strategy> strategy = parse_strategy(name);
-            const Result<std::array<uint64_t, 3>> cells = parse_cells(text);
-            for (const Status& status : {strategy.status(), cells.status()})
-              if (!status.ok())
-                return status;
             Workload& workload = all.emplace_back();
-            workload = {.kind = kind.value(),
+            workload = {.kind = kind,
                         .ranks = count,
                         .ranks_per_node = per_node,
-                        .cells = cells.value(),
+                        .cells = parse_cells(text),
                         .bytes = bytes,
-                        .strategy = strategy.value(),
+                        .strategy = parse_strategy(name),
                         .ready = o.send == "ready",
                         .exchange = o.exchange,
                         .merged = o.merged,
                         .memory = o.memory == "fine" ? Memory::kFine : Memory::kCoarse};
-            const int dimensions = kind.value() == Kind::kHalo3d ? 3 : 2;
+            const int dimensions = kind == Kind::kHalo3d ? 3 : 2;
             const std::array<uint32_t, 3> parts = modelled::split(count, dimensions);
             for (int d = 0; o.weak && d < dimensions; ++d)
               workload.cells[d] *= parts[d];
@@ -189,21 +181,17 @@ void print_row(const Options& o, const Workload& w, const modelled::Job& job, co
 }
 
 // The patterns of the options on so many ranks.
-int model_patterns(const Options& o, const Machine& machine, uint32_t ranks, uint32_t per_node, bool is_first) {
-  const Result<core::Strategy> strategy = parse_strategy(o.strategies.front());
-  if (!strategy.ok())
-    return usage_error(strategy.status().message());
+void model_patterns(const Options& o, const Machine& machine, uint32_t ranks, uint32_t per_node, bool is_first) {
+  const core::Strategy strategy = parse_strategy(o.strategies.front());
   if (per_node > machine["node.ranks"] || ranks % per_node != 0)
-    return usage_error(fmt::format("{} ranks, {} a node: a node of {} has room for {}, and all nodes are alike", ranks,
-                                   per_node, machine.name(), machine["node.ranks"]));
+    usage_error(fmt::format("{} ranks, {} a node: a node of {} has room for {}, and all nodes are alike", ranks,
+                            per_node, machine.name(), machine["node.ranks"]));
   bench::patterns::PatternOptions patterns = o.patterns;
   patterns.bytes = o.bytes;
   patterns.nodes = static_cast<int>(ranks / per_node);
   patterns.group = static_cast<int>(per_node);
-  const auto cases = make_cases(patterns, bench::patterns::read_text);
-  if (!cases.ok())
-    return usage_error(cases.status().message());
-  PatternModel model{machine.placement(per_node), strategy.value(), o.send == "ready", o.exchange};
+  const auto cases = value_of(make_cases(patterns, bench::patterns::read_text));
+  PatternModel model{machine.placement(per_node), strategy, o.send == "ready", o.exchange};
   model.placement.round_robin = o.binding == "round-robin";
   if (is_first && o.csv)
     fmt::print(
@@ -215,19 +203,15 @@ int model_patterns(const Options& o, const Machine& machine, uint32_t ranks, uin
         "{:>8} {:>11} {:>14} {:>12} {:>10} {:>10}\n",
         o.machine, o.strategies.front(), o.send, machine["node.nics"], o.binding, o.exchange ? ", exchanges" : "",
         "pattern", "direction", "ranks", "a node", "subgroup", "bytes", "bytes of all", "us", "GB/s", "law, GB/s");
-  for (const bench::patterns::PatternCase& one : cases.value()) {
+  for (const bench::patterns::PatternCase& one : cases) {
     if (static_cast<uint32_t>(one.plan.ranks()) > ranks)
-      return usage_error(fmt::format("{}: the pattern has {} ranks, not {}", one.name, one.plan.ranks(), ranks));
-    const Result<modelled::Job> job = make_pattern_job(one.plan, ranks, machine, model);
-    if (!job.ok())
-      return usage_error(job.status().message());
-    const Result<modelled::Timing> timing = modelled::run(job.value(), {.steps = o.steps});
-    if (!timing.ok())
-      return usage_error(timing.status().message());
+      usage_error(fmt::format("{}: the pattern has {} ranks, not {}", one.name, one.plan.ranks(), ranks));
+    const modelled::Job job = value_of(make_pattern_job(one.plan, ranks, machine, model));
+    const modelled::Timing timing = value_of(modelled::run(job, {.steps = o.steps}));
     const auto us = [](modelled::Picoseconds time) { return static_cast<double>(time) * 1e-6; };
     // The mean of all steps. A card may work ahead for the next step, so the later
     // half alone would be too fast.
-    const double step = us(timing.value().ends.back()) / o.steps, bytes = static_cast<double>(one.data_bytes);
+    const double step = us(timing.ends.back()) / o.steps, bytes = static_cast<double>(one.data_bytes);
     const double least = us(least_time(one.plan, machine, model.placement));
     fmt::print(fmt::runtime(o.csv ? "modelled,{},{},{},{},{},{},{},{},{},{},{},{},{:.4f},{:.6f},{:.6f}\n"
                                   : "{1:20} {2:>9} {3:>7} {4:>7} {5:>8} {6:>11} {11:>14} {12:>12.2f} {13:>10.3f} "
@@ -236,67 +220,51 @@ int model_patterns(const Options& o, const Machine& machine, uint32_t ranks, uin
                o.strategies.front(), o.send, o.exchange ? 1 : 0, one.data_bytes, step, bytes / step * 1e-3,
                bytes / least * 1e-3);
   }
-  return 0;
 }
 
-int model(const Options& o) {
-  const Result<Machine> machine = Machine::open(o.machine);
-  if (!machine.ok())
-    return usage_error(machine.status().message());
-  if (o.print_machine) {
-    fmt::print("# {}\n{}", o.machine, machine.value().to_text());
-    return 0;
-  }
+void model(const Options& o) {
+  const Machine machine = value_of(Machine::open(o.machine));
+  if (o.print_machine)
+    return fmt::print("# {}\n{}", o.machine, machine.to_text());
   if (o.workload.empty())
-    return usage_error("--workload is required (see --help)");
+    usage_error("--workload is required (see --help)");
+  bool is_first = true;
   if (o.workload == "pattern") {
-    const auto node = static_cast<uint32_t>(machine.value()["node.ranks"]);
-    bool is_first = true;
-    int status = 0;
+    const auto node = static_cast<uint32_t>(machine["node.ranks"]);
     for (const uint32_t per_node : !o.ranks_per_node.empty() ? o.ranks_per_node : std::vector<uint32_t>{node})
       for (const uint32_t ranks : !o.ranks.empty() ? o.ranks : std::vector<uint32_t>{2 * per_node})
-        if (status == 0)
-          status = model_patterns(o, machine.value(), ranks, per_node, std::exchange(is_first, false));
-    return status;
+        model_patterns(o, machine, ranks, per_node, std::exchange(is_first, false));
+    return;
   }
-  const Result<std::vector<Workload>> all = workloads(o, machine.value());
-  if (!all.ok())
-    return usage_error(all.status().message());
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  bool first = true;
-  for (const Workload& workload : all.value()) {
-    const Result<modelled::Job> job = modelled::make_job(workload, machine.value());
-    if (!job.ok())
-      return usage_error(job.status().message());
+  for (const Workload& workload : workloads(o, machine)) {
+    const modelled::Job job = value_of(modelled::make_job(workload, machine));
     modelled::RunOptions options{.steps = o.steps};
     if (terminal)
       options.progress = [&](uint32_t step) {
         fmt::print(stderr, "\r{} ranks: step {} of {} \r", workload.ranks, step, o.steps);
       };
-    const Result<modelled::Timing> timing = modelled::run(job.value(), options);
-    if (!timing.ok())
-      return usage_error(timing.status().message());
+    const modelled::Timing timing = value_of(modelled::run(job, options));
     if (terminal)
       fmt::print(stderr, "\r{:60}\r", "");
-    if (std::exchange(first, false))
+    if (std::exchange(is_first, false))
       print_head(o);
-    print_row(o, workload, job.value(), timing.value());
+    print_row(o, workload, job, timing);
   }
-  return 0;
 }
 
 }  // namespace
 
-void add_model(CLI::App& app, int& status) {
+void add_model(CLI::App& app) {
   CLI::App* command = app.add_subcommand("model", "models how long a program's steps would take on a machine");
   const auto options = std::make_shared<Options>();
   declare(*command, *options);
-  add_model_fit(*command, status);
-  add_model_compare(*command, status);
+  add_model_fit(*command);
+  add_model_compare(*command);
   command->require_subcommand(0, 1);
-  command->callback([command, options, &status] {
+  command->callback([command, options] {
     if (command->get_subcommands().empty())
-      status = model(*options);
+      model(*options);
   });
 }
 

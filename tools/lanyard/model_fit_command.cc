@@ -38,22 +38,20 @@ void declare(CLI::App& app, Options& o, const char* machine) {
 }
 
 // Prints nothing if any file is wrong.
-Result<std::vector<Measurement>> read(const Options& o) {
+std::vector<Measurement> read(const Options& o) {
   std::vector<Measurement> rows;
   std::string told;
   for (const std::string& name : o.files) {
     std::ifstream file(name);
     if (!file)
-      return Status(Code::kNotFound, "cannot read " + name);
-    const Result<modelled::Measurements> read = modelled::read_measurements(file, name);
-    if (!read.ok())
-      return read.status();
-    rows.insert(rows.end(), read.value().rows.begin(), read.value().rows.end());
+      usage_error("cannot read " + name);
+    const modelled::Measurements read = value_of(modelled::read_measurements(file, name));
+    rows.insert(rows.end(), read.rows.begin(), read.rows.end());
     uint32_t trials = 0;
-    for (const Measurement& row : read.value().rows)
+    for (const Measurement& row : read.rows)
       trials += row.trials;
     told += fmt::format("{}: {} rows, medians of {} trials; {} trials of other programs left out\n", name,
-                        read.value().rows.size(), trials, read.value().others);
+                        read.rows.size(), trials, read.others);
   }
   fmt::print("{}", told);
   return rows;
@@ -118,68 +116,58 @@ void print_left_out(const std::vector<modelled::LeftOut>& left_out) {
   print_errors("  several ranks", all, [](const Compared& row) { return row.measured.workload.ranks > 1; });
 }
 
-int fit(const Options& o, const Machine& machine, const std::vector<Measurement>& rows) {
-  const Result<modelled::Calibration> fitted = modelled::calibrate(rows, machine, "fitted");
-  if (!fitted.ok())
-    return usage_error(fitted.status().message());
+void fit(const Options& o, const Machine& machine, const std::vector<Measurement>& rows) {
+  const modelled::Calibration fitted = value_of(modelled::calibrate(rows, machine, "fitted"));
   fmt::print("\nfigures, with 95 % intervals\n");
-  for (const modelled::Calibration::Fitted& each : fitted.value().figures)
+  for (const modelled::Calibration::Fitted& each : fitted.figures)
     if (std::isfinite(each.margin))
       fmt::print("  {:22} {:>10.4f} +- {:.4f}\n", each.figure, each.value, each.margin);
     else
       fmt::print("  {:22} {:>10.4f}    unchanged: these measurements do not determine it\n", each.figure, each.value);
   fmt::print("\nmodelled against measured\n");
   if (o.rows)
-    print_rows(fitted.value().rows);
-  print_summary(fitted.value().rows);
-  if (!o.quick) {
-    const Result<std::vector<modelled::LeftOut>> left_out = modelled::leave_rank_counts_out(rows, fitted.value());
-    if (!left_out.ok())
-      return usage_error(left_out.status().message());
-    print_left_out(left_out.value());
-  }
+    print_rows(fitted.rows);
+  print_summary(fitted.rows);
+  if (!o.quick)
+    print_left_out(value_of(modelled::leave_rank_counts_out(rows, fitted)));
   if (o.out.empty())
-    return 0;
+    return;
   std::ofstream file(o.out);
-  file << fitted.value().machine.to_text();
-  return file.flush() ? 0 : trouble("cannot write " + o.out);
+  file << fitted.machine.to_text();
+  if (!file.flush())
+    trouble("cannot write " + o.out);
 }
 
-int compare(const Options& o, const Machine& machine, const std::vector<Measurement>& rows) {
-  const Result<std::vector<Compared>> compared = modelled::compare(rows, machine);
-  if (!compared.ok())
-    return usage_error(compared.status().message());
+void compare(const Options& o, const Machine& machine, const std::vector<Measurement>& rows) {
+  const std::vector<Compared> compared = value_of(modelled::compare(rows, machine));
   fmt::print("\nmodelled against measured, figures of {} as they are\n", o.machine);
   if (o.rows)
-    print_rows(compared.value());
-  print_summary(compared.value());
-  return 0;
-}
-
-int run(const Options& o, int (*command)(const Options&, const Machine&, const std::vector<Measurement>&)) {
-  const Result<Machine> machine = Machine::open(o.machine);
-  if (!machine.ok())
-    return usage_error(machine.status().message());
-  const Result<std::vector<Measurement>> rows = read(o);
-  return rows.ok() ? command(o, machine.value(), rows.value()) : usage_error(rows.status().message());
+    print_rows(compared);
+  print_summary(compared);
 }
 
 }  // namespace
 
-void add_model_fit(CLI::App& model, int& status) {
+void add_model_fit(CLI::App& model) {
   CLI::App* command = model.add_subcommand("fit", "fits a machine's figures to measurements");
   const auto options = std::make_shared<Options>();
   declare(*command, *options, "gives the start of the fit, and the figures that are not fitted (default: frontier)");
   command->add_option("--out", options->out, "write the fitted machine to a file")->type_name("FILE");
   command->add_flag("--no-cross-validation", options->quick, "skip cross-validation, which takes most of the time");
-  command->callback([options, &status] { status = run(*options, fit); });
+  command->callback([options] {
+    const Machine machine = value_of(Machine::open(options->machine));
+    fit(*options, machine, read(*options));
+  });
 }
 
-void add_model_compare(CLI::App& model, int& status) {
+void add_model_compare(CLI::App& model) {
   CLI::App* command = model.add_subcommand("compare", "compares a machine's figures with measurements, without a fit");
   const auto options = std::make_shared<Options>();
   declare(*command, *options, "the machine (default: frontier)");
-  command->callback([options, &status] { status = run(*options, compare); });
+  command->callback([options] {
+    const Machine machine = value_of(Machine::open(options->machine));
+    compare(*options, machine, read(*options));
+  });
 }
 
 }  // namespace lanyard::tools

@@ -35,34 +35,27 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--perfetto", o.perfetto, "write a trace for ui.perfetto.dev")->type_name("FILE");
 }
 
-void print_steps(const nicsim::Story& story) {
-  for (const nicsim::Story::Event& event : story.events) {
-    fmt::print("{:>5}  rank {}: {}\n", event.step, event.rank, event.text);
-  }
-}
-
 int replay(const Options& o) {
-  const Result<nicsim::Config> config = nicsim::Config::parse(o.config);
-  if (!config.ok())
-    return usage_error(config.status().message());
-  const Result<nicsim::Schedule> schedule = nicsim::decode(o.schedule);
-  if (!schedule.ok())
-    return usage_error(schedule.status().message());
-  const nicsim::Scenario scenario = config.value().scenario();
-  nicsim::World world(scenario, config.value().world);
-  if (o.steps)
-    print_steps(nicsim::Story::tell(world, schedule.value()));
+  const nicsim::Config config = value_of(nicsim::Config::parse(o.config));
+  const nicsim::Schedule schedule = value_of(nicsim::decode(o.schedule));
+  const nicsim::Scenario scenario = config.scenario();
+  nicsim::World world(scenario, config.world);
+  if (o.steps) {
+    const nicsim::Story story = nicsim::Story::tell(world, schedule);
+    for (const nicsim::Story::Event& event : story.events)
+      fmt::print("{:>5}  rank {}: {}\n", event.step, event.rank, event.text);
+  }
   if (!o.perfetto.empty()) {
     std::ofstream file(o.perfetto);
-    file << nicsim::Story::tell(world, schedule.value()).perfetto_trace();
+    file << nicsim::Story::tell(world, schedule).perfetto_trace();
     if (!file.flush())
-      return trouble("cannot write " + o.perfetto);
+      trouble("cannot write " + o.perfetto);
   }
   nicsim::Report report;
   uint64_t hash = 0, steps = 0;
   for (uint64_t i = 0; i < o.times && report.finding != nicsim::Finding::kNondeterminism; ++i) {
     world.reset();
-    nicsim::Replay replay(schedule.value());
+    nicsim::Replay replay(schedule);
     report = world.run(replay);
     if (i == 0 && replay.misfits() > 0)
       fmt::print(stderr,

@@ -1,21 +1,33 @@
-#include "nicsim/deterministic/oracles/ending.h"
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "nicsim/deterministic/oracles/oracles.h"
 #include "transport/core/standing.h"
 
 namespace lanyard::nicsim::oracle {
 
 namespace {
 
+// A finding; returns false.
+template <typename... Args>
+bool find(World& world, Finding finding, const char* oracle, fmt::format_string<Args...> text, Args&&... args) {
+  world.find(finding, oracle, fmt::format(text, std::forward<Args>(args)...));
+  return false;
+}
+template <typename... Args>
+bool leak(World& world, const char* oracle, fmt::format_string<Args...> text, Args&&... args) {
+  return find(world, Finding::kLeak, oracle, text, std::forward<Args>(args)...);
+}
+
+std::string name(const World& world, RequestName request) { return world.scenario().describe(request); }
+
 // The books of failed operations: the NIC's, the core's and the world's own.
 bool failures_are_known(World& world) {
-  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
-    Process& process = world.process(rank);
-    if (process.killed)
-      continue;
+  for (Process& process : living(world)) {
     for (const auto& queued : process.streams)
       while (process.endpoint.take_failed(*queued->queue) != nullptr) {
       }
@@ -23,59 +35,42 @@ bool failures_are_known(World& world) {
     // Of more than the NIC remembers nobody knows whose they were.
     const NicModel& model = process.nic.model();
     const bool forgotten = model.failures() > model.limits().kept_failures;
-    if (process.untraced < process.orphaned || (process.untraced > process.orphaned && !forgotten)) {
-      world.find(Finding::kLeak, "honesty",
-                 "rank " + std::to_string(rank) + ": " + std::to_string(process.orphaned) +
-                     " operations failed of requests that were freed, and the program is told of " +
-                     std::to_string(process.untraced));
-      return false;
-    }
+    if (process.untraced < process.orphaned || (process.untraced > process.orphaned && !forgotten))
+      return leak(world, "honesty",
+                  "rank {}: {} operations failed of requests that were freed, and the program is told of {}",
+                  process.rank, process.orphaned, process.untraced);
   }
-  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
-    const Side& side = world.side(RequestName{index});
-    if (world.process(side.rank).killed)
-      continue;
-    if (side.core != nullptr && side.core->failures != side.failed) {
-      world.find(Finding::kLeak, "honesty",
-                 "of the " + world.scenario().describe({index}) + " " + std::to_string(side.failed) +
-                     " operations failed, and the program is told of " + std::to_string(side.core->failures));
-      return false;
-    }
+  for (const RequestName request : requests_of(world)) {
+    const Side& side = world.side(request);
+    if (!world.is_killed(side.rank) && side.core != nullptr && side.core->failures != side.failed)
+      return leak(world, "honesty", "of the {} {} operations failed, and the program is told of {}",
+                  name(world, request), side.failed, side.core->failures);
   }
   return true;
 }
 
 // What fails without a card's doing the driver itself counts, and tells of: once, and when it is due.
 bool drivers_tell_all(World& world) {
-  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
-    const Process& process = world.process(rank);
-    const std::optional<nic::Op> overdue =
-        process.driver == nullptr || process.killed ? std::nullopt : process.driver->fabric.overdue();
-    if (!overdue)
-      continue;
-    world.find(
-        Finding::kLeak, "honesty",
-        world.describe(process, *overdue) + " was refused and is due, and the driver does not say that it fails");
-    return false;
-  }
-  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
-    const Side& side = world.side(RequestName{index});
+  if (!world.options().driver)
+    return true;
+  for (const Process& process : living(world))
+    if (const std::optional<nic::Op> overdue = process.driver->fabric.overdue())
+      return leak(world, "honesty", "{} was refused and is due, and the driver does not say that it fails",
+                  world.describe(process, *overdue));
+  for (const RequestName request : requests_of(world)) {
+    const Side& side = world.side(request);
     Process& process = world.process(side.rank);
-    if (process.driver == nullptr || process.killed || side.core == nullptr)
+    if (process.killed || side.core == nullptr)
       continue;
     for (const nic::CounterId counter : {side.core->completion, side.core->written}) {
       if (!counter.valid())
         continue;
       const nic::CounterValue right = process.driver->fabric.caused(counter);
       const nic::CounterValue value = process.card().read(counter).value();
-      if (value == right)
-        continue;
-      world.find(Finding::kLeak, "exactly once",
-                 "the driver says that " + world.describe(process, counter) + " holds " +
-                     std::to_string(value.success) + " and " + std::to_string(value.failure) +
-                     " failures, right were " + std::to_string(right.success) + " and " +
-                     std::to_string(right.failure));
-      return false;
+      if (value != right)
+        return leak(world, "exactly once",
+                    "the driver says that {} holds {} and {} failures, right were {} and {} failures",
+                    world.describe(process, counter), value.success, value.failure, right.success, right.failure);
     }
   }
   return true;
@@ -83,9 +78,8 @@ bool drivers_tell_all(World& world) {
 
 // A pair comes to its end on both sides: what one notices, or does, the other is told.
 void judge_pairs(World& world) {
-  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
-    const Side& side = world.side(RequestName{index});
-    const Side& other = world.side(RequestName{index ^ 1});
+  for (const RequestName request : requests_of(world)) {
+    const Side &side = world.side(request), &other = world.side(request.other());
     if (side.core == nullptr || !side.core->matched() || world.is_killed(side.rank) || world.is_killed(other.rank) ||
         side.core->failures > 0 || side.pieces == 0)
       continue;
@@ -93,8 +87,7 @@ void judge_pairs(World& world) {
     if (side.core->peer_starts != UINT64_MAX && (side.standing || side.core->transferred()))
       continue;
     const auto untold = [&](const char* what) {
-      world.find(Finding::kLeak, "honesty",
-                 "the " + world.scenario().describe({index}) + " is not told that its other side " + what);
+      leak(world, "honesty", "the {} is not told that its other side {}", name(world, request), what);
     };
     const bool gone = other.core == nullptr || other.number != side.core->matched_number;
     if (other.core == nullptr && side.starts > other.before)
@@ -111,8 +104,7 @@ void judge_pairs(World& world) {
 }
 
 bool talks_to_killed(const World& world, uint32_t rank) {
-  const auto& messages = world.scenario().messages();
-  return std::any_of(messages.begin(), messages.end(), [&](const Scenario::Message& message) {
+  return std::ranges::any_of(world.scenario().messages(), [&](const Scenario::Message& message) {
     return (message.from == rank && world.is_killed(message.to)) ||
            (message.to == rank && world.is_killed(message.from));
   });
@@ -120,8 +112,7 @@ bool talks_to_killed(const World& world, uint32_t rank) {
 
 // Whether both sides of the pair have done all there was to do: nobody was told of a failure and gave up.
 bool went_well(const World& world, uint32_t index) {
-  const Side& side = world.side(RequestName{index});
-  const Side& other = world.side(RequestName{index ^ 1});
+  const Side &side = world.side(RequestName{index}), &other = world.side(RequestName{index}.other());
   return side.core != nullptr && !world.is_killed(side.rank) && !world.is_killed(other.rank) && side.failed == 0 &&
          other.failed == 0 && side.starts == other.starts;
 }
@@ -145,9 +136,8 @@ void judge_side(World& world, uint32_t index) {
   const uint64_t starts = side.starts - side.before;
   const auto expect = [&](const char* what, uint64_t value, uint64_t wanted) {
     if (value != wanted)
-      world.find(Finding::kLeak, "exactly once",
-                 "the " + world.scenario().describe({index}) + " was started " + std::to_string(starts) +
-                     " times: " + what + " " + std::to_string(value) + ", not " + std::to_string(wanted));
+      leak(world, "exactly once", "the {} was started {} times: {} {}, not {}", name(world, {index}), starts, what,
+           value, wanted);
   };
   if (core.completion.valid())
     expect("its completion counter holds", card.read(core.completion).value().success, core.completion_value(starts));
@@ -162,17 +152,15 @@ void judge_side(World& world, uint32_t index) {
            side.standing                                       ? starts
            : core.transfer.direction == core::Direction::kSend ? core.starts
                                                                : core.waits);
-  if (core.trigger.valid()) {
+  if (core.trigger.valid() && (core.exchange == nullptr || !core.exchange->ended)) {
     uint64_t of_other = 0;
     world.for_each_of_other_set(index, [&](uint32_t member) {
       const Side& other = world.side(RequestName{member});
       of_other = other.starts - other.before;
     });
-    const uint64_t wanted =
-        core.trigger_base +
-        (core.exchange == nullptr ? core.trigger_step() * starts : core.exchange->trigger_value(starts, of_other));
-    if (core.exchange == nullptr || !core.exchange->ended)
-      expect("its trigger counter holds", card.read(core.trigger).value().success, wanted);
+    expect("its trigger counter holds", card.read(core.trigger).value().success,
+           core.trigger_base + (core.exchange == nullptr ? core.trigger_step() * starts
+                                                         : core.exchange->trigger_value(starts, of_other)));
   }
   if (core.clear_to_send_word.valid())
     expect("its clear-to-send word has grown by", core.clear_to_send_word.count(),
@@ -182,56 +170,41 @@ void judge_side(World& world, uint32_t index) {
 // What its standing requests have been given ahead.
 uint64_t ahead(const World& world, const Process& process) {
   uint64_t operations = 0;
-  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
-    const Side& side = world.side(RequestName{index});
-    if (side.rank == process.rank && side.standing)
+  for (const RequestName request : requests_of(world, process))
+    if (const Side& side = world.side(request); side.standing)
       operations += (side.before + side.core->standing->posted - side.starts) * side.core->plan.size();
-  }
   return operations;
 }
 
 // Whether a request that was let go of is one of its requests' or is matched with one of them, and more of it was
 // launched since: entries of that may wait for ever for what the other side did not do.
 bool let_go_of_standing(const World& world, const Process& process) {
-  const auto& messages = world.scenario().messages();
-  for (uint32_t index = 0; index < 2 * messages.size(); ++index) {
-    const Scenario::Message& message = messages[index / 2];
-    if ((message.from == process.rank || message.to == process.rank) && world.side(RequestName{index}).ever_released &&
-        world.programs_stand())
-      return true;
-  }
-  return false;
+  return world.programs_stand() && any_of(requests_of(world, process), [&](RequestName request) {
+           return world.side(request).ever_released || world.side(request.other()).ever_released;
+         });
 }
 
 // By requests that were not freed, and one by each queue.
 uint32_t counters_held(const World& world, const Process& process) {
   auto held = static_cast<uint32_t>(process.streams.size()) + (process.card_mail != nullptr ? CardMail::kCounters : 0);
-  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
-    const Side& side = world.side(RequestName{index});
-    if (side.core == nullptr || side.rank != process.rank)
+  const auto held_by = [](const core::Resources& resources) {
+    return uint32_t{resources.trigger.valid()} + uint32_t{resources.completion.valid()};
+  };
+  for (const RequestName request : requests_of(world, process)) {
+    const Side& side = world.side(request);
+    if (side.core == nullptr)
       continue;
     const core::Exchange* exchange = side.core->exchange;
     held += side.core->written.valid() ? 1 : 0;
     if (exchange != nullptr && exchange->members.front() != side.core)
       continue;  // its counters are the first one's
-    const core::Resources& resources = exchange == nullptr ? *side.core : exchange->shared;
-    held += (resources.trigger.valid() ? 1 : 0) + (resources.completion.valid() ? 1 : 0) +
-            (side.standing && side.core->standing->trigger.valid() ? 1 : 0);
+    held += held_by(exchange == nullptr ? *side.core : exchange->shared);
+    held += side.standing && side.core->standing->trigger.valid() ? 1 : 0;
     // Of two sets those of one that was freed live as long as the other.
     if (exchange != nullptr && exchange->other != nullptr && exchange->other->members.empty())
-      held += (exchange->other->shared.trigger.valid() ? 1 : 0) + (exchange->other->shared.completion.valid() ? 1 : 0);
+      held += held_by(exchange->other->shared);
   }
   return held;
-}
-
-// The driver keeps no counter or region that libfabric has refused, or has closed.
-void judge_usage(World& world, const Process& process) {
-  const nic::Usage told = process.driver->nic->usage(), open = process.driver->fabric.usage();
-  if (told.counters != open.counters || told.regions != open.regions)
-    world.find(Finding::kLeak, "lifetime",
-               "rank " + std::to_string(process.rank) + ": the driver says that " + std::to_string(told.counters) +
-                   " counters and " + std::to_string(told.regions) + " regions are open, and " +
-                   std::to_string(open.counters) + " and " + std::to_string(open.regions) + " are");
 }
 
 // A stream keeps at most three numbers for each request that its graphs start.
@@ -239,44 +212,32 @@ void judge_counts(World& world, const Process& process) {
   size_t taken = 0, held = 0;
   for (const auto& queued : process.streams)
     taken += queued->stream.counts_taken();
-  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
-    const Side& side = world.side(RequestName{index});
-    if (side.rank == process.rank && side.standing)
+  for (const RequestName request : requests_of(world, process))
+    if (const Side& side = world.side(request); side.standing)
       for (const uint64_t* count : {side.core->standing->count, side.core->standing->rings, side.core->standing->moves})
         held += count != nullptr ? 1 : 0;
-  }
   if (taken > held)
-    world.find(Finding::kLeak, "lifetime",
-               "rank " + std::to_string(process.rank) + ": its streams keep " + std::to_string(taken) +
-                   " counts, and its requests hold " + std::to_string(held));
+    leak(world, "lifetime", "rank {}: its streams keep {} counts, and its requests hold {}", process.rank, taken, held);
 }
 
 // Where all programs have ended, what is there on both sides is matched, and what was withdrawn is forgotten.
 void judge_matching(World& world, const Process& process) {
   const auto keeps = [&](const std::string& what) {
-    world.find(Finding::kLeak, "matching",
-               "rank " + std::to_string(process.rank) + " keeps " + what + " that was withdrawn");
-  };
-  const auto is_matching = [](const Side& side) {
-    return side.core != nullptr && side.core->state == core::Request::State::kMatching;
+    leak(world, "matching", "rank {} keeps {} that was withdrawn", process.rank, what);
   };
   bool posts = false;
-  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
-    const Side& side = world.side(RequestName{index});
-    if (side.rank != process.rank || side.core == nullptr)
-      continue;
-    posts = posts || (RequestName{index}.receive() && is_matching(side));
-    const Side& other = world.side(RequestName{index ^ 1});
-    if (other.core == nullptr || side.pieces == 0)
+  for (const RequestName request : requests_of(world, process)) {
+    const Side &side = world.side(request), &other = world.side(request.other());
+    posts = posts || (request.receive() && is_matching(side));
+    if (side.core == nullptr || other.core == nullptr || side.pieces == 0)
       continue;
     const bool mutual = !side.core->matched() ||
                         (other.core->matched() && other.core->matched_number == side.core->number) ||
                         other.number != side.core->matched_number;
-    if (!mutual || (is_matching(side) && is_matching(other)))
-      world.find(
-          Finding::kLeak, "matching",
-          "the " + world.scenario().describe({index}) +
-              (mutual ? " is there on both sides, and is not matched" : " is matched, and its other side is not"));
+    if (!mutual)
+      leak(world, "matching", "the {} is matched, and its other side is not", name(world, request));
+    else if (is_matching(side) && is_matching(other))
+      leak(world, "matching", "the {} is there on both sides, and is not matched", name(world, request));
   }
   if (!posts && !process.matcher.posted().empty())
     keeps("a receive, still posted,");
@@ -290,22 +251,23 @@ void judge_matching(World& world, const Process& process) {
   }
 }
 
-// Every message between living processes has arrived, and the channels leave nothing behind.
+// Every message between living processes has arrived; false where one has not.
+bool mail_has_arrived(World& world) {
+  for (const Process& process : living(world))
+    if (process.card_mail != nullptr)
+      if (const std::optional<std::string> stuck = process.card_mail->what_is_stuck())
+        return find(world, Finding::kDeadlock, "mail", "{}", *stuck);
+  return true;
+}
+
+// ... and the channels leave nothing behind.
 void judge_mail(World& world) {
-  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
-    Process& process = world.process(rank);
-    if (process.killed || process.card_mail == nullptr)
-      continue;
-    if (const std::optional<std::string> stuck = process.card_mail->what_is_stuck())
-      world.find(Finding::kDeadlock, "mail", *stuck);
-  }
-  for (uint32_t rank = 0; rank < world.scenario().ranks() && world.report().ok(); ++rank) {
-    Process& process = world.process(rank);
-    if (process.killed || process.card_mail == nullptr)
-      continue;
-    if (const std::optional<std::string> open = process.card_mail->close())
-      world.find(Finding::kLeak, "mail", *open);
-  }
+  if (!mail_has_arrived(world) || !world.report().ok())
+    return;
+  for (const Process& process : living(world))
+    if (process.card_mail != nullptr)
+      if (const std::optional<std::string> open = process.card_mail->close())
+        leak(world, "mail", "{}", *open);
 }
 
 // What could not be closed when its request was freed is tried again with the next requests.
@@ -319,67 +281,51 @@ void close_what_was_held(Process& process) {
   }
 }
 
-// Who waits in MPIX_Queue_wait is told of each failure on its queue.
+// ---- Who waits in MPIX_Queue_wait
+
+// The queue on which the process waits, if it does.
+std::optional<uint32_t> waits_on(const Process& process) {
+  if (process.killed || process.next_action >= process.program.size())
+    return std::nullopt;
+  const Action& action = process.program[process.next_action];
+  return action.kind == Action::Kind::kSync ? std::optional(action.queue) : std::nullopt;
+}
+
+// Who waits is told of each failure on its queue.
 bool waits_are_told(World& world) {
-  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
-    Process& process = world.process(rank);
-    if (process.killed || process.next_action >= process.program.size())
-      continue;
-    const Action& action = process.program[process.next_action];
-    if (action.kind != Action::Kind::kSync)
-      continue;
-    const core::Request* failed = process.endpoint.take_failed(*process.streams[action.queue]->queue);
-    if (failed == nullptr)
-      continue;
-    world.find(Finding::kLeak, "honesty",
-               "rank " + std::to_string(rank) + ": MPIX_Queue_wait waits, and does not tell that (" +
-                   failed->describe() + ") has failed");
-    return false;
-  }
+  for (Process& process : living(world))
+    if (const std::optional<uint32_t> queue = waits_on(process))
+      if (const core::Request* failed = process.endpoint.take_failed(*process.streams[*queue]->queue))
+        return leak(world, "honesty", "rank {}: MPIX_Queue_wait waits, and does not tell that ({}) has failed",
+                    process.rank, failed->describe());
   return true;
 }
 
-// Who waits in MPIX_Queue_wait for a peer that has ended, as its card knows, is told so.
-bool losses_are_told(World& world) {
-  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
-    const Side& side = world.side(RequestName{index});
-    const uint32_t peer = world.side(RequestName{index ^ 1}).rank;
-    Process& process = world.process(side.rank);
-    if (process.killed || process.next_action >= process.program.size())
-      continue;
-    const Action& action = process.program[process.next_action];
-    const bool waits = action.kind == Action::Kind::kSync && action.queue == side.queue;
-    const bool under_way =
-        (RequestName{index}.receive() ? side.data_landed : side.data_acked) < side.started * side.pieces;
-    if (!waits || !under_way || side.core == nullptr || side.failed > 0 || !process.card().is_lost(peer))
-      continue;
-    world.find(Finding::kLeak, "honesty",
-               "MPIX_Queue_wait waits for the " + world.scenario().describe({index}) +
-                   ", and is never told that rank " + std::to_string(peer) + " has ended");
-    return false;
-  }
-  return true;
-}
-
-// Who waits in MPIX_Queue_wait for its senders' word that all went well hears one.
-bool questions_are_answered(World& world) {
-  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
-    const Side& side = world.side(RequestName{index});
+// Who waits for a peer that has ended, as its card knows, is told so; and hears its senders' word that all went well.
+bool waits_are_answered(World& world) {
+  for (const RequestName request : requests_of(world)) {
+    const Side& side = world.side(request);
     const Process& process = world.process(side.rank);
-    if (!RequestName{index}.receive() || side.core == nullptr || process.killed || !side.core->complete() ||
-        side.core->failures > 0 || side.core->asked <= side.core->assured ||
-        process.next_action >= process.program.size())
+    const uint32_t peer = world.side(request.other()).rank;
+    const uint64_t transferred = request.receive() ? side.data_landed : side.data_acked;
+    if (side.core == nullptr || waits_on(process) != side.queue)
       continue;
-    const Action& action = process.program[process.next_action];
-    if (action.kind != Action::Kind::kSync || action.queue != side.queue)
-      continue;
-    world.find(Finding::kDeadlock, "liveness",
-               "MPIX_Queue_wait waits to hear whether all went well with the " + world.scenario().describe({index}) +
-                   ", and is never told");
-    return false;
+    if (transferred < side.started * side.pieces && side.failed == 0 && process.card().is_lost(peer))
+      return leak(world, "honesty", "MPIX_Queue_wait waits for the {}, and is never told that rank {} has ended",
+                  name(world, request), peer);
+  }
+  for (const RequestName request : requests_of(world)) {
+    const Side& side = world.side(request);
+    if (request.receive() && side.core != nullptr && side.core->complete() && side.core->failures == 0 &&
+        side.core->asked > side.core->assured && waits_on(world.process(side.rank)) == side.queue)
+      return find(world, Finding::kDeadlock, "liveness",
+                  "MPIX_Queue_wait waits to hear whether all went well with the {}, and is never told",
+                  name(world, request));
   }
   return true;
 }
+
+// ---- A way between two cards that was cut
 
 bool is_any_cut(const World& world) {
   for (uint32_t one = 0; one < world.scenario().ranks(); ++one)
@@ -391,16 +337,48 @@ bool is_any_cut(const World& world) {
 
 // Who has given a peer up though it lives matches nothing with it any more; the peer knows nothing, and may wait.
 void judge_cut(World& world) {
-  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index) {
-    const Side& side = world.side(RequestName{index});
-    const Process& process = world.process(side.rank);
-    if (process.killed || side.core == nullptr || side.core->state != core::Request::State::kMatching ||
-        side.core->transfer.peer == core::kAnySource || !process.cut_off[side.core->transfer.peer_nic])
-      continue;
-    world.find(Finding::kDeadlock, "liveness",
-               "the " + world.scenario().describe({index}) +
-                   " is being matched, and the control channel has given its peer up");
+  for (const Process& process : living(world))
+    for (const RequestName request : requests_of(world, process))
+      if (const Side& side = world.side(request); is_matching(side) && side.core->transfer.peer != core::kAnySource &&
+                                                  process.cut_off[side.core->transfer.peer_nic])
+        find(world, Finding::kDeadlock, "liveness",
+             "the {} is being matched, and the control channel has given its peer up", name(world, request));
+}
+
+// ---- All of it
+
+// What is left on one process's card. `all_went_on`: no program gave up; `all_closes`: whatever was freed can be
+// closed.
+void judge_process(World& world, Process& process, bool all_went_on, bool all_closes) {
+  // What waits for a process that is no more, or gave up, waits for ever, and its program does not.
+  uint64_t left = process.shadow.outstanding() + process.nic.posting();
+  if (process.driver != nullptr) {
+    const uint64_t depth = process.card().caps().deferred_depth, free = process.card().free_entries();
+    if (free > depth)
+      leak(world, "entries", "rank {}: the driver would give away {} entries, of {}", process.rank, free, depth);
+    left = std::max(left, depth - std::min(depth, free));
+    // The driver keeps no counter or region that libfabric has refused, or has closed.
+    const nic::Usage told = process.driver->nic->usage(), open = process.driver->fabric.usage();
+    if (told.counters != open.counters || told.regions != open.regions)
+      leak(world, "lifetime", "rank {}: the driver says that {} counters and {} regions are open, and {} and {} are",
+           process.rank, told.counters, told.regions, open.counters, open.regions);
   }
+  if (all_went_on && all_closes && !talks_to_killed(world, process.rank) && !let_go_of_standing(world, process) &&
+      left > ahead(world, process))
+    leak(world, "entries", "rank {}: {} entries are left that will never fire", process.rank, left);
+  if (all_went_on && world.deaths() == 0)
+    judge_matching(world, process);
+  close_what_was_held(process);
+  if (all_closes && process.endpoint.unclosed() > 0)
+    leak(world, "lifetime", "rank {}: {} freed requests still have something open on the NIC", process.rank,
+         process.endpoint.unclosed());
+  const uint32_t open = process.nic.model().open_counters(), held = counters_held(world, process);
+  if (all_closes && open > held)
+    leak(world, "lifetime", "rank {}: {} counters are open, and its requests and queues hold {}", process.rank, open,
+         held);
+  judge_counts(world, process);
+  if (process.nic.model().in_flight() > 0)
+    leak(world, "entries", "rank {}: operations are under way for ever", process.rank);
 }
 
 }  // namespace
@@ -411,68 +389,28 @@ void judge_quiescence(World& world) {
   if (!drivers_tell_all(world) || !failures_are_known(world))
     return;
   judge_pairs(world);
-  bool all_went_on = true, all_closes = true;
+  bool all_went_on = true;
   for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank)
     all_went_on = all_went_on && !world.process(rank).gave_up;
   // The driver cannot take back what waits for something that has failed.
-  if (world.options().driver)
-    for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index)
-      all_closes = all_closes && world.side(RequestName{index}).failed == 0;
-  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
-    Process& process = world.process(rank);
-    if (process.killed)
-      continue;
-    // What waits for a process that is no more, or gave up, waits for ever, and its program does not.
-    uint64_t left = process.shadow.outstanding() + process.nic.posting();
-    if (process.driver != nullptr) {
-      const uint64_t depth = process.card().caps().deferred_depth, free = process.card().free_entries();
-      if (free > depth)
-        world.find(Finding::kLeak, "entries",
-                   "rank " + std::to_string(rank) + ": the driver would give away " + std::to_string(free) +
-                       " entries, of " + std::to_string(depth));
-      left = std::max(left, depth - std::min(depth, free));
-      judge_usage(world, process);
-    }
-    if (all_went_on && all_closes && !talks_to_killed(world, rank) && !let_go_of_standing(world, process) &&
-        left > ahead(world, process))
-      world.find(
-          Finding::kLeak, "entries",
-          "rank " + std::to_string(rank) + ": " + std::to_string(left) + " entries are left that will never fire");
-    if (all_went_on && world.deaths() == 0)
-      judge_matching(world, process);
-    close_what_was_held(process);
-    if (all_closes && process.endpoint.unclosed() > 0)
-      world.find(Finding::kLeak, "lifetime",
-                 "rank " + std::to_string(rank) + ": " + std::to_string(process.endpoint.unclosed()) +
-                     " freed requests still have something open on the NIC");
-    if (const uint32_t held = counters_held(world, process); all_closes && process.nic.model().open_counters() > held)
-      world.find(Finding::kLeak, "lifetime",
-                 "rank " + std::to_string(rank) + ": " + std::to_string(process.nic.model().open_counters()) +
-                     " counters are open, and its requests and queues hold " + std::to_string(held));
-    judge_counts(world, process);
-    if (process.nic.model().in_flight() > 0)
-      world.find(Finding::kLeak, "entries", "rank " + std::to_string(rank) + ": operations are under way for ever");
-  }
-  for (uint32_t index = 0; index < 2 * world.scenario().messages().size(); ++index)
-    judge_side(world, index);
+  const bool all_closes = !world.options().driver || !any_of(requests_of(world), [&](RequestName request) {
+    return world.side(request).failed > 0;
+  });
+  for (Process& process : living(world))
+    judge_process(world, process, all_went_on, all_closes);
+  for (const RequestName request : requests_of(world))
+    judge_side(world, request.index);
   judge_mail(world);
 }
 
 void judge_stall(World& world) {
   if (is_any_cut(world))
     return judge_cut(world);
-  if (!drivers_tell_all(world) || !waits_are_told(world) || !failures_are_known(world) || !losses_are_told(world) ||
-      !questions_are_answered(world))
+  if (!drivers_tell_all(world) || !waits_are_told(world) || !failures_are_known(world) || !waits_are_answered(world))
     return;
   judge_pairs(world);
-  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
-    const Process& process = world.process(rank);
-    if (process.killed || process.card_mail == nullptr)
-      continue;
-    if (const std::optional<std::string> stuck = process.card_mail->what_is_stuck())
-      return world.find(Finding::kDeadlock, "mail", *stuck);
-  }
-  explain_stall(world);
+  if (mail_has_arrived(world))
+    explain_stall(world);
 }
 
 }  // namespace lanyard::nicsim::oracle

@@ -1,8 +1,10 @@
-#include "nicsim/deterministic/oracles/order.h"
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
+
+#include "nicsim/deterministic/oracles/oracles.h"
 
 namespace lanyard::nicsim::oracle {
 
@@ -11,8 +13,9 @@ namespace {
 RequestName send_of(const Transit& transit) { return {transit.request & ~1u}; }
 RequestName receive_of(const Transit& transit) { return {transit.request | 1u}; }
 
+std::string name(const World& world, uint32_t request) { return "the " + world.scenario().describe({request}); }
 std::string name(const World& world, uint32_t request, uint64_t iteration) {
-  return "the " + world.scenario().describe({request}) + ", iteration " + std::to_string(iteration);
+  return fmt::format("{}, iteration {}", name(world, request), iteration);
 }
 
 void wrong(World& world, Finding finding, const char* oracle, uint32_t request, uint64_t iteration, const char* what) {
@@ -20,9 +23,9 @@ void wrong(World& world, Finding finding, const char* oracle, uint32_t request, 
 }
 
 void broken(World& world, Finding finding, const Transit& transit, const char* what) {
-  world.find(finding, "order",
-             "the " + std::string(role_name(transit.role)) + " of " + name(world, transit.request, transit.iteration) +
-                 ": " + what);
+  world.find(
+      finding, "order",
+      fmt::format("the {} of {}: {}", role_name(transit.role), name(world, transit.request, transit.iteration), what));
 }
 
 // Which of the requests of that name has the number: 1, 2 ... or, where another one has it, 0.
@@ -43,14 +46,12 @@ bool were_merged(const World& world, uint32_t request, uint32_t other, uint64_t 
 // Whether the packet goes where that region of that process is.
 bool goes_to(const World& world, const Transit& transit, uint32_t rank, nic::RegionId region) {
   const Result<nic::RemoteKey> key = world.process(rank).card().key(region);
-  if (transit.to != rank || !key.ok())
-    return false;
-  return transit.packet.key == key.value().value;
+  return transit.to == rank && key.ok() && transit.packet.key == key.value().value;
 }
 
 // Whether the program has freed the other side of the message without that iteration.
 bool was_freed_by_program(const World& world, const Transit& transit) {
-  const Side& other = world.side(RequestName{transit.request ^ 1});
+  const Side& other = world.side(RequestName{transit.request}.other());
   return transit.role != Transit::Role::kDone && transit.role != Transit::Role::kFlag && other.core == nullptr &&
          other.started < transit.iteration;
 }
@@ -136,9 +137,8 @@ void check_done_fired(World& world, const Transit& transit) {
 void check_flag_fired(World& world, const Transit& transit) {
   const Side& send = world.side(transit.request);
   const Side& receive = world.side(receive_of(transit));
-  const auto key = receive.core == nullptr ? Result<nic::RemoteKey>(Status(Code::kNotFound, "it was freed"))
-                                           : world.process(receive.rank).card().key(receive.core->flag);
-  if (!key.ok() || transit.to != receive.rank || transit.packet.key != key.value().value || transit.packet.offset != 0)
+  if (receive.core == nullptr || !goes_to(world, transit, receive.rank, receive.core->flag) ||
+      transit.packet.offset != 0)
     return broken(world, Finding::kOrder, transit, "does not go to its receive's word");
   if (!is_told_falsely(world, receive_of(transit).index, transit.iteration) &&
       receive.data_landed < transit.iteration * send.pieces)
@@ -148,7 +148,7 @@ void check_flag_fired(World& world, const Transit& transit) {
 }  // namespace
 
 bool is_told_falsely(const World& world, uint32_t request, uint64_t iteration) {
-  const uint64_t lost = world.side(RequestName{request ^ 1}).first_lost;
+  const uint64_t lost = world.side(RequestName{request}.other()).first_lost;
   return core::raises_flags(world.options().strategy) && RequestName{request}.receive() && lost > 0 &&
          lost <= iteration;
 }
@@ -200,22 +200,18 @@ void check_read(World& world, const Transit& transit) {
 void check_landed(World& world, const Transit& transit) {
   if (transit.role == Transit::Role::kDone && is_anothers(world, transit))
     return broken(world, Finding::kOrder, transit, "is added to the word of another request");
-  if (transit.role == Transit::Role::kClear) {
-    ++world.side(transit.request).clear_landed;
-    return;
+  switch (transit.role) {
+    case Transit::Role::kClear: ++world.side(transit.request).clear_landed; return;
+    case Transit::Role::kDone:
+      return world.for_each_merged(transit.request, [&](uint32_t request) { ++world.side(request).done_landed; });
+    case Transit::Role::kFlag: {
+      Side& receive = world.side(receive_of(transit).index);
+      ++receive.flag_landed;
+      receive.done_landed += world.flags_tell_stream(transit.request) ? 1 : 0;
+      return;
+    }
+    default: ++world.side(receive_of(transit).index).data_landed; return check_landing(world, transit);
   }
-  if (transit.role == Transit::Role::kDone) {
-    world.for_each_merged(transit.request, [&](uint32_t request) { ++world.side(request).done_landed; });
-    return;
-  }
-  if (transit.role == Transit::Role::kFlag) {
-    Side& receive = world.side(receive_of(transit).index);
-    ++receive.flag_landed;
-    receive.done_landed += world.flags_tell_stream(transit.request) ? 1 : 0;
-    return;
-  }
-  ++world.side(receive_of(transit).index).data_landed;
-  check_landing(world, transit);
 }
 
 void check_landing(World& world, const Transit& transit) {
@@ -257,19 +253,18 @@ void check_refused(World& world, const Transit& transit) {
 
 void check_rung(World& world, const Process& process, const StepItem& item) {
   const nic::CounterId counter = process.nic.rung_by(item.op);
-  for (uint32_t request = 0; request < 2 * world.scenario().messages().size(); ++request) {
-    const Side& side = world.side(RequestName{request});
-    if (side.core != nullptr && side.rank == process.rank && side.core->trigger == counter &&
-        side.core->number != item.number && !were_merged(world, request, item.start, item.number))
-      return world.find(Finding::kOrder, "lifetime",
-                        name(world, item.start, world.side(RequestName{item.start}).started + 1) +
-                            ": rings the trigger of a request that came later, the " +
-                            world.scenario().describe({request}));
+  const auto wrong = [&](const std::string& what) {
+    const uint64_t iteration = world.side(RequestName{item.start}).started + 1;
+    world.find(Finding::kOrder, "lifetime", fmt::format("{}: rings {}", name(world, item.start, iteration), what));
+  };
+  for (const RequestName request : requests_of(world, process)) {
+    const Side& side = world.side(request);
+    if (side.core != nullptr && side.core->trigger == counter && side.core->number != item.number &&
+        !were_merged(world, request.index, item.start, item.number))
+      return wrong("the trigger of a request that came later, " + name(world, request.index));
   }
   if (!process.nic.model().is_open(counter))
-    world.find(
-        Finding::kOrder, "lifetime",
-        name(world, item.start, world.side(RequestName{item.start}).started + 1) + ": rings a counter that was closed");
+    wrong("a counter that was closed");
 }
 
 void check_started(World& world, uint32_t request) {
@@ -293,12 +288,12 @@ void check_waited(World& world, uint32_t request, uint64_t iteration) {
   Side& side = world.side(request);
   side.waited = std::max(side.waited, iteration);  // another queue may be late with its own
   // Clear-to-sends of a receive that was let go of go on, and let later writes count for the one that failed.
-  const bool peer_let_go = world.side(RequestName{request ^ 1}).ever_released;
+  const bool peer_let_go = world.side(RequestName{request}.other()).ever_released;
   if (side.released || peer_let_go || is_told_falsely(world, request, side.waited))
     return;
   const uint64_t wanted = side.waited * side.pieces;
   if (RequestName{request}.receive() ? side.data_landed < wanted : side.data_acked < wanted)
-    return wrong(world, Finding::kIntegrity, "order", request, side.waited, "its wait passes before it is complete");
+    wrong(world, Finding::kIntegrity, "order", request, side.waited, "its wait passes before it is complete");
 }
 
 void check_packed(World& world, uint32_t request) {
@@ -318,7 +313,7 @@ void check_unpacked(World& world, uint32_t request) {
   if (side.filled > side.waited)
     return wrong(world, Finding::kUser, "order", request, side.filled, "is read before its wait");
   const uint64_t bytes = message.nobody ? 0 : message.bytes;
-  if (side.checked && !side.ever_released && !world.side(RequestName{request ^ 1}).ever_released &&
+  if (side.checked && !side.ever_released && !world.side(RequestName{request}.other()).ever_released &&
       !is_told_falsely(world, request, side.filled) &&
       !is_content(seen.data(), bytes, 0, RequestName{request}.message(), side.filled))
     return wrong(world, Finding::kIntegrity, "content", request, side.filled,
@@ -336,25 +331,24 @@ bool has_moved(const World& world, RequestName request) {
 
 bool check_moves(World& world, const StepItem& item) {
   const Side& side = world.side(RequestName{item.request});
-  const auto next = [&] { return name(world, item.request, side.moved + 1); };
-  const auto wrong = [&](Finding finding, const char* oracle, const std::string& what) {
-    world.find(finding, oracle, what);
+  const auto wrong = [&](Finding finding, const char* oracle, const char* what) {
+    oracle::wrong(world, finding, oracle, item.request, side.moved + 1, what);
     return false;
   };
   if (side.core == nullptr || side.core->number != item.number)
-    return wrong(Finding::kOrder, "lifetime", next() + ": its stream packs or unpacks for it after it was freed");
+    return wrong(Finding::kOrder, "lifetime", "its stream packs or unpacks for it after it was freed");
   switch (item.op.kind) {
     case gpu::StreamOp::Kind::kPack:
       if (side.data_read < side.started * side.pieces && side.failed == 0)
-        return wrong(Finding::kIntegrity, "order", next() + ": is packed before the last one has left");
-      return side.started <= side.moved || wrong(Finding::kOrder, "order", next() + ": is packed after its start");
+        return wrong(Finding::kIntegrity, "order", "is packed before the last one has left");
+      return side.started <= side.moved || wrong(Finding::kOrder, "order", "is packed after its start");
     case gpu::StreamOp::Kind::kUnpack:
-      return side.waited > side.moved || wrong(Finding::kOrder, "order", next() + ": is unpacked before its wait");
+      return side.waited > side.moved || wrong(Finding::kOrder, "order", "is unpacked before its wait");
     default: {
       const bool counts_on = item.op.kind == gpu::StreamOp::Kind::kWriteNext64;
       const uint64_t told = counts_on ? *item.op.count + item.op.value : item.op.value;
       return told - side.core->moved.base <= side.moved - side.before ||
-             wrong(Finding::kOrder, "order", next() + ": counts as packed or unpacked before it is");
+             wrong(Finding::kOrder, "order", "counts as packed or unpacked before it is");
     }
   }
 }
@@ -369,9 +363,8 @@ void check_moved(World& world, uint32_t request) {
 
 void check_seen_complete(World& world, uint32_t request) {
   if (!has_moved(world, RequestName{request}))
-    world.find(Finding::kOrder, "order",
-               name(world, request, world.side(request).moved + 1) +
-                   ": counts as complete though its stream has not come to pack or unpack for it");
+    wrong(world, Finding::kOrder, "order", request, world.side(request).moved + 1,
+          "counts as complete though its stream has not come to pack or unpack for it");
 }
 
 void check_unsettled(World& world, const Process& process, uint32_t queue) {
@@ -382,51 +375,49 @@ void check_unsettled(World& world, const Process& process, uint32_t queue) {
     // Of what it started here, and since then on another queue, too.
     const bool asks = side.core->asked > side.core->assured && side.core->failures == 0;
     if (RequestName{request}.receive() && asks && side.core->asked > side.core->iterations_done())
-      return world.find(Finding::kOrder, "liveness",
-                        name(world, request, side.before + side.core->asked) +
-                            ": its sender is asked how that went, and it has not completed");
+      return wrong(world, Finding::kOrder, "liveness", request, side.before + side.core->asked,
+                   "its sender is asked how that went, and it has not completed");
     if ((side.queue == queue && !side.core->complete()) || (RequestName{request}.receive() && asks))
       return;
   }
-  world.find(Finding::kOrder, "liveness",
-             "rank " + std::to_string(process.rank) + ": MPIX_Queue_wait waits on queue " + std::to_string(queue) +
-                 ", where everything has completed");
+  world.find(
+      Finding::kOrder, "liveness",
+      fmt::format("rank {}: MPIX_Queue_wait waits on queue {}, where everything has completed", process.rank, queue));
 }
 
 void check_matched(World& world, uint32_t request) {
-  const Side& side = world.side(request);
-  const Side& other = world.side(request ^ 1);
+  const Side &side = world.side(request), &other = world.side(request ^ 1);
   const Scenario::Message& message = world.scenario().messages()[RequestName{request}.message()];
-  const auto wrong = [&](const std::string& what) {
-    world.find(Finding::kOrder, "matching", "the " + world.scenario().describe({request}) + " " + what);
+  const auto wrong = [&](Finding finding, const char* oracle, const std::string& what) {
+    world.find(finding, oracle, name(world, request) + what);
   };
   if (side.core == nullptr)
-    return world.find(Finding::kUser, "lifetime", "the " + world.scenario().describe({request}) + " was freed before");
+    return wrong(Finding::kUser, "lifetime", " was freed before");
   const core::Request& core = *side.core;
   if (!core.matched())
-    return wrong("is not matched: " + core.match_error.message());
+    return wrong(Finding::kOrder, "matching", " is not matched: " + core.match_error.message());
   if (message.options.nobody) {  // MPI 4.0 section 3.10
     if (core.matched_peer != core::kNobody || core.matched_bytes != 0 || core.matched_tag != core::kAnyTag)
-      wrong("is matched, but says: " + core.describe());
+      wrong(Finding::kOrder, "matching", " is matched, but says: " + core.describe());
     return;
   }
   // The other side may be freed and matched anew before this one looks.
   if (core.matched_nic != other.rank || core.matched_number > world.process(other.rank).requests.size() ||
       generation(world, request ^ 1, core.matched_number) != generation(world, request, side.number))
-    return wrong("is matched with another request");
+    return wrong(Finding::kOrder, "matching", " is matched with another request");
   if (core.matched_bytes != message.options.bytes || core.matched_tag != message.options.tag)
-    return wrong("is matched, but says: " + core.describe());
+    wrong(Finding::kOrder, "matching", " is matched, but says: " + core.describe());
 }
 
 void check_unmatched(World& world, uint32_t request) {
   const core::Request* core = world.side(request).core;
-  const std::string who = "the " + world.scenario().describe({request});
   if (core == nullptr)
-    return world.find(Finding::kUser, "lifetime", who + " was freed before");
+    return world.find(Finding::kUser, "lifetime", name(world, request) + " was freed before");
   if (core->matched() || core->match_error.code() != Code::kTruncated)
     world.find(Finding::kOrder, "matching",
-               who + " is too long for its receive, and " +
-                   (core->matched() ? "is matched: " + core->describe() : "it says: " + core->match_error.message()));
+               fmt::format("{} is too long for its receive, and {}: {}", name(world, request),
+                           core->matched() ? "is matched" : "it says",
+                           core->matched() ? core->describe() : core->match_error.message()));
 }
 
 void check_offers(World& world, const Process& process) {
@@ -442,15 +433,13 @@ void check_offers(World& world, const Process& process) {
     const auto right = std::find_if(offers.begin(), offers.end(), [&](const Mailbox::Offer& offer) {
       return offer.from == from && unmatched(from, offer.send);
     });
-    const auto who = [&] { return "rank " + std::to_string(process.rank) + " "; };
     if (right != offers.end() && (oldest == nullptr || (oldest->send != right->send && unmatched(from, oldest->send))))
       return world.find(Finding::kOrder, "matching",
-                        who() + "forgets the offer of the " +
-                            world.scenario().describe({world.process(from).requests[right->send - 1]}) +
-                            ", which was not withdrawn");
+                        fmt::format("rank {} forgets the offer of {}, which was not withdrawn", process.rank,
+                                    name(world, world.process(from).requests[right->send - 1])));
     if (right == offers.end() && oldest != nullptr && unmatched(from, oldest->send))
       return world.find(Finding::kOrder, "matching",
-                        who() + "keeps an offer of rank " + std::to_string(from) + " that was withdrawn");
+                        fmt::format("rank {} keeps an offer of rank {} that was withdrawn", process.rank, from));
   }
 }
 
@@ -462,12 +451,12 @@ void check_counter(World& world, const Process& process, uint32_t counter) {
   const Result<nic::CounterValue> read = model.read({counter});
   const nic::CounterValue value = read.ok() ? read.value() : nic::CounterValue{};
   const nic::CounterValue right = process.shadow.value(counter);
-  std::string text = "rank " + std::to_string(process.rank) + ", counter " + std::to_string(counter) + ": " + wrong +
-                     "; it holds " + std::to_string(value.success) + " and " + std::to_string(value.failure) +
-                     " failures, right were " + std::to_string(right.success) + " and " + std::to_string(right.failure);
+  std::string text =
+      fmt::format("rank {}, counter {}: {}; it holds {} and {} failures, right were {} and {} failures", process.rank,
+                  counter, wrong, value.success, value.failure, right.success, right.failure);
   if (const auto entry = model.first_waiting({counter}))
-    text += "; what waits first, " + world.describe(process, model.op_of(*entry)) + ", has threshold " +
-            std::to_string(model.threshold_of(*entry));
+    text += fmt::format("; what waits first, {}, has threshold {}", world.describe(process, model.op_of(*entry)),
+                        model.threshold_of(*entry));
   world.find(Finding::kOrder, "NIC", text);
 }
 

@@ -1,7 +1,10 @@
-#include "nicsim/deterministic/oracles/ending.h"
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
+#include <string>
+
+#include "nicsim/deterministic/oracles/oracles.h"
 
 namespace lanyard::nicsim::oracle {
 
@@ -9,17 +12,18 @@ namespace {
 
 constexpr uint32_t kMostRanks = 8, kMostEntries = 8;  // in a text
 
-uint32_t requests_of(const World& world) { return static_cast<uint32_t>(2 * world.scenario().messages().size()); }
-
-std::string name(const World& world, uint32_t request, uint64_t iteration) {
-  return "(" + world.scenario().describe({request}) + ") iteration " + std::to_string(iteration);
+std::string name(const World& world, RequestName request, uint64_t iteration) {
+  return fmt::format("({}) iteration {}", world.scenario().describe(request), iteration);
 }
 
-bool has_ended(const Process& process) { return process.next_action == process.program.size(); }
+// The next action of its program; null at its end.
+const Action* next_action(const Process& process) {
+  return process.next_action == process.program.size() ? nullptr : &process.program[process.next_action];
+}
 
 bool wants_entries(const Process& process) {
-  return process.nic.posting() > 0 || (process.wants_room && !has_ended(process) &&
-                                       process.program[process.next_action].kind == Action::Kind::kStart);
+  const Action* next = next_action(process);
+  return process.nic.posting() > 0 || (process.wants_room && next != nullptr && next->kind == Action::Kind::kStart);
 }
 
 uint64_t iterations_done(const Side& side) { return side.before + side.core->iterations_done(); }
@@ -28,17 +32,10 @@ bool has_failed(const World& world, const Side& side) {
   return side.failed > 0 || side.ever_released || world.is_killed(side.rank);
 }
 
-bool anything_failed(const World& world) {
-  for (uint32_t request = 0; request < requests_of(world); ++request)
-    if (has_failed(world, world.side(RequestName{request})))
-      return true;
-  return false;
-}
-
 // Whether both sides of that message have started the iteration, neither has failed, and their cards have entries.
-bool may_complete(const World& world, uint32_t request, uint64_t iteration) {
-  for (const uint32_t each : {request, request ^ 1}) {
-    const Side& side = world.side(RequestName{each});
+bool may_complete(const World& world, RequestName request, uint64_t iteration) {
+  for (const RequestName each : {request, request.other()}) {
+    const Side& side = world.side(each);
     const bool ended = side.core != nullptr && side.core->exchange != nullptr && side.core->exchange->ended;
     if (side.started < iteration || has_failed(world, side) || ended || wants_entries(world.process(side.rank)))
       return false;
@@ -48,13 +45,13 @@ bool may_complete(const World& world, uint32_t request, uint64_t iteration) {
 
 // Whether the iteration of this request must complete. It waits for all members of its exchange and of its peers'
 // exchanges, and for the other set where there are two.
-bool must_complete(const World& world, uint32_t request, uint64_t iteration) {
+bool must_complete(const World& world, RequestName request, uint64_t iteration) {
   bool must = true;
-  const uint64_t of_other_set = iteration - (world.scenario().set({request}) == 1 ? 1 : 0);
-  world.for_each_merged(request, [&](uint32_t member) {
+  const uint64_t of_other_set = iteration - (world.scenario().set(request) == 1 ? 1 : 0);
+  world.for_each_merged(request.index, [&](uint32_t member) {
     for (const uint32_t side : {member, member ^ 1})
       world.for_each_merged(side, [&](uint32_t each) {
-        must = must && may_complete(world, each, iteration);
+        must = must && may_complete(world, {each}, iteration);
         world.for_each_of_other_set(each, [&](uint32_t other) {
           for (const uint32_t turn : {other, other ^ 1})
             must = must && world.side(RequestName{turn}).core != nullptr &&
@@ -67,8 +64,8 @@ bool must_complete(const World& world, uint32_t request, uint64_t iteration) {
 
 // The first message that must complete, and does not.
 std::optional<std::string> stuck_message(const World& world) {
-  for (uint32_t request = 0; request < requests_of(world); ++request) {
-    const Side& side = world.side(RequestName{request});
+  for (const RequestName request : requests_of(world)) {
+    const Side& side = world.side(request);
     if (side.core == nullptr || side.pieces == 0 || side.released || iterations_done(side) >= side.started)
       continue;
     const uint64_t iteration = iterations_done(side) + 1;
@@ -87,75 +84,70 @@ std::optional<std::string> stuck_stream(const World& world, const Process& proce
     if (item.kind != StepItem::Kind::kWait || item.request == StepItem::kNothing)
       continue;
     const Side& side = world.side(RequestName{item.request});
-    const std::string wait = "a stream of rank " + std::to_string(process.rank) + " waits for " +
-                             name(world, item.request, item.iteration) + ", which ";
-    if (side.core == nullptr)
-      return wait + "was freed";
-    if (side.released && item.iteration > side.before)
-      return wait + "has failed, as the program was told";
-    if (iterations_done(side) >= item.iteration)
-      return wait + "has completed";
+    const char* why = side.core == nullptr                            ? "was freed"
+                      : side.released && item.iteration > side.before ? "has failed, as the program was told"
+                      : iterations_done(side) >= item.iteration       ? "has completed"
+                                                                      : nullptr;
+    if (why != nullptr)
+      return fmt::format("a stream of rank {} waits for {}, which {}", process.rank,
+                         name(world, {item.request}, item.iteration), why);
   }
   return std::nullopt;
 }
 
 // A host that waits for a match of what is there on both sides.
 std::optional<std::string> stuck_match(const World& world, const Process& process) {
-  if (has_ended(process) || process.program[process.next_action].kind != Action::Kind::kMatched)
+  const Action* next = next_action(process);
+  if (next == nullptr || next->kind != Action::Kind::kMatched)
     return std::nullopt;
-  for (const RequestName request : process.program[process.next_action].requests) {
-    const Side& side = world.side(request);
-    const Side& other = world.side(RequestName{request.index ^ 1});
-    if (side.core != nullptr && side.core->state == core::Request::State::kMatching && other.core != nullptr &&
+  for (const RequestName request : next->requests) {
+    const Side& other = world.side(request.other());
+    if (is_matching(world.side(request)) && other.core != nullptr &&
         other.core->state != core::Request::State::kFresh && !world.is_killed(other.rank))
-      return "(" + world.scenario().describe(request) + ") is there on both sides, and is not matched";
+      return fmt::format("({}) is there on both sides, and is not matched", world.scenario().describe(request));
   }
   return std::nullopt;
 }
 
 // Whether a start, a match or a promise is missing.
 bool is_unmade(const World& world) {
-  for (uint32_t send = 0; send < requests_of(world); send += 2) {
-    const Side& one = world.side(RequestName{send});
-    const Side& other = world.side(RequestName{send + 1});
-    const auto matching = [](const Side& side) {
-      return side.core != nullptr && side.core->state == core::Request::State::kMatching;
-    };
-    if (one.started != other.started || matching(one) || matching(other))
-      return true;
-  }
-  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank)
-    for (const auto& queued : world.process(rank).streams)
-      if (!queued->stream.empty() && queued->stream.front().kind == StepItem::Kind::kWait &&
-          queued->stream.front().request == StepItem::kNothing)
-        return true;
-  return false;
+  const auto waits_for_promise = [](const auto& queued) {
+    return !queued->stream.empty() && queued->stream.front().kind == StepItem::Kind::kWait &&
+           queued->stream.front().request == StepItem::kNothing;
+  };
+  return any_of(requests_of(world),
+                [&](RequestName request) {
+                  const Side& side = world.side(request);
+                  return is_matching(side) || side.started != world.side(request.other()).started;
+                }) ||
+         any_of(living(world),
+                [&](const Process& process) { return std::ranges::any_of(process.streams, waits_for_promise); });
 }
 
 // What the core does not know: where the program stands, and which operations wait at the card.
 std::string engine_facts(const World& world, const Process& process) {
-  std::string text = "\nrank " + std::to_string(process.rank);
+  std::string text = fmt::format("\nrank {}", process.rank);
   if (process.killed)
     return text + " was killed";
   if (process.gave_up)
     text += " was told of a failure and gave up";
-  else if (has_ended(process))
-    text += " has ended its program";
+  else if (const Action* next = next_action(process))
+    text += "'s program is at: " + world.describe(*next);
   else
-    text += "'s program is at: " + world.describe(process.program[process.next_action]);
+    text += " has ended its program";
   const NicModel& model = process.nic.model();
-  std::string waiting;
   uint32_t entries = 0;
   for (uint32_t counter = 0; counter < model.limits().max_counters; ++counter)
     for (auto entry = model.first_waiting({counter}); entry; entry = model.next_waiting(*entry))
       if (!World::is_mail(model.op_of(*entry)) && entries++ < kMostEntries)
-        waiting += (waiting.empty() ? "\n  at its card wait: " : ", ") + world.describe(process, model.op_of(*entry)) +
-                   " at " + std::to_string(model.read({counter}).value().reached()) + " of " +
-                   std::to_string(model.threshold_of(*entry));
-  text += waiting + (entries > kMostEntries ? " and " + std::to_string(entries - kMostEntries) + " more" : "");
+        text += fmt::format("{}{} at {} of {}", entries == 1 ? "\n  at its card wait: " : ", ",
+                            world.describe(process, model.op_of(*entry)), model.read({counter}).value().reached(),
+                            model.threshold_of(*entry));
+  if (entries > kMostEntries)
+    text += fmt::format(" and {} more", entries - kMostEntries);
   if (wants_entries(process))
-    text += "\n  it wants an entry, and its card has " + std::to_string(process.nic.free_entries()) + " of " +
-            std::to_string(model.limits().deferred_depth) + " free";
+    text += fmt::format("\n  it wants an entry, and its card has {} of {} free", process.nic.free_entries(),
+                        model.limits().deferred_depth);
   return text;
 }
 
@@ -174,44 +166,33 @@ std::string reports(World& world) {
     }
   }
   if (world.scenario().ranks() > kMostRanks)
-    text += "\nand " + std::to_string(world.scenario().ranks() - kMostRanks) + " more ranks";
+    text += fmt::format("\nand {} more ranks", world.scenario().ranks() - kMostRanks);
   return text;
 }
 
-std::optional<std::string> stuck_rank(const World& world) {
-  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank) {
-    const Process& process = world.process(rank);
-    if (process.killed)
-      continue;
-    if (std::optional<std::string> stuck = stuck_stream(world, process))
-      return stuck;
-    if (std::optional<std::string> stuck = stuck_match(world, process))
-      return stuck;
+// The first thing that could go on, and does not.
+std::optional<std::string> stuck(const World& world) {
+  std::optional<std::string> first = stuck_message(world);
+  for (const Process& process : living(world)) {
+    if (!first)
+      first = stuck_stream(world, process);
+    if (!first)
+      first = stuck_match(world, process);
   }
-  return std::nullopt;
-}
-
-bool any_wants_entries(const World& world) {
-  for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank)
-    if (wants_entries(world.process(rank)))
-      return true;
-  return false;
+  return first;
 }
 
 }  // namespace
 
 void explain_stall(World& world) {
-  std::optional<std::string> stuck = stuck_message(world);
-  if (!stuck)
-    stuck = stuck_rank(world);
   const auto find = [&world](Finding finding, const std::string& cause) {
     world.find(finding, "liveness", cause + reports(world));
   };
-  if (stuck)
-    return find(Finding::kDeadlock, *stuck);
-  if (anything_failed(world))
+  if (const std::optional<std::string> cause = stuck(world))
+    return find(Finding::kDeadlock, *cause);
+  if (any_of(requests_of(world), [&](RequestName request) { return has_failed(world, world.side(request)); }))
     return;
-  if (any_wants_entries(world))
+  if (any_of(living(world), wants_entries))
     return find(Finding::kDeadlock,
                 "There are too few deferred-work entries, and they are not reserved for a whole start.");
   if (is_unmade(world))

@@ -1,9 +1,8 @@
-// RandomMessages: who sends what to whom in a random program, which of that the program itself matches, in which epochs
-// a message is there, and in which it goes; with requests that are never started.
+// What random_config.cc draws, RandomMessages, and what random_program.cc makes of it: the programs.
 //
 // An epoch is the same on all ranks: which messages go.
-#ifndef LANYARD_NICSIM_DETERMINISTIC_RANDOM_MESSAGES_H_
-#define LANYARD_NICSIM_DETERMINISTIC_RANDOM_MESSAGES_H_
+#ifndef LANYARD_NICSIM_DETERMINISTIC_RANDOM_PROGRAM_H_
+#define LANYARD_NICSIM_DETERMINISTIC_RANDOM_PROGRAM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/random.h"
+#include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/world.h"
 
 namespace lanyard::nicsim {
@@ -35,11 +34,25 @@ struct RequestPlan {
 
   bool is_ready_send() const { return ready && !request.receive(); }
   // The kernels that it needs, where it needs them; the receive's on the queue that the host is at.
-  void pack(HostProgram& host) const;
-  void promise(HostProgram& host) const;
-  void unpack(HostProgram& host) const;
+  void pack(HostProgram& host) const {
+    if (checked && !request.receive())
+      host.on(queue).pack(message);
+  }
+  void promise(HostProgram& host) const {
+    if (ready && request.receive())
+      host.on(queue).promise(message);
+  }
+  void unpack(HostProgram& host) const {
+    if (checked && request.receive())
+      host.unpack(message);
+  }
   // Waits if it is under way, and unpacks.
-  void wait_for(HostProgram& host);
+  void wait_for(HostProgram& host) {
+    if (!std::exchange(under_way, false))
+      return;
+    host.on(queue).wait({request});
+    unpack(host);
+  }
 };
 
 // A request that is matched, by whoever is there, and never started.
@@ -55,6 +68,8 @@ struct ShortMessage {
   size_t beside = 0;  // the message
 };
 
+// Who sends what to whom in a random program, which of that the program itself matches, in which epochs a message is
+// there, and in which it goes; with requests that are never started.
 class RandomMessages {
  public:
   // Messages of so many ranks. `stands`: graphs and kernels start some requests, and all messages go in every epoch, so
@@ -77,17 +92,15 @@ class RandomMessages {
   bool stands() const { return stands_; }
   size_t count() const { return going_.size(); }
   bool goes(MessageName message) const { return going_[message.index]; }
-  bool is_matched_by_programs(size_t message) const { return own_[message]; }
   const std::vector<bool>& matched_by_programs() const { return own_; }
-  bool begins_in(size_t message, uint32_t epoch) const { return lives_[message].first == epoch; }
-  bool ends_in(size_t message, uint32_t epoch) const { return lives_[message].second == epoch; }
+  // The epochs in which it is there: from the first one to before the second one.
+  std::pair<uint32_t, uint32_t> life(size_t message) const { return lives_[message]; }
   uint32_t queues(uint32_t rank) const { return queues_[rank]; }
   std::vector<RequestPlan>& plans(uint32_t rank) { return plans_[rank]; }
   std::span<const IdleRequest> idle() const { return idle_; }
   std::span<const ShortMessage> too_short() const { return short_; }
 
  private:
-  uint32_t draw_bytes(const WorldOptions& world);
   void draw_wildcards(const std::vector<std::pair<uint32_t, uint32_t>>& ends, std::vector<MessageOptions>& all);
   bool lives(size_t message, uint32_t epoch) const {
     return epoch >= lives_[message].first && epoch < lives_[message].second;
@@ -111,4 +124,4 @@ void draw_program(Random& random, RandomMessages& messages, Scenario& scenario, 
 
 }  // namespace lanyard::nicsim
 
-#endif  // LANYARD_NICSIM_DETERMINISTIC_RANDOM_MESSAGES_H_
+#endif  // LANYARD_NICSIM_DETERMINISTIC_RANDOM_PROGRAM_H_
