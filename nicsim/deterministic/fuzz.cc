@@ -56,7 +56,6 @@ Verdict fuzz(const Scenario& scenario, const FuzzOptions& options) {
   for (; verdict.schedules < options.schedules && verdict.ok(); ++verdict.schedules) {
     verdict.seed = options.seed + verdict.schedules;
     verdict.report = fuzzer.run(verdict.seed);
-    verdict.steps += fuzzer.world().steps();
     if (verdict.ok() && verdict.schedules % kRunsPerRepeat == 0 && !fuzzer.repeats(verdict.seed))
       verdict.report = {Finding::kNondeterminism, "determinism", "the same seed gave two different runs", 0};
   }

@@ -27,7 +27,6 @@ struct Verdict {
   uint64_t seed = 0;       // of that schedule
   Schedule schedule;       // of that schedule
   uint64_t schedules = 0;  // run
-  uint64_t steps = 0;      // taken
   bool ok() const { return report.ok(); }
 };
 

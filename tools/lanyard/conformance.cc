@@ -17,16 +17,6 @@
 namespace lanyard::nic_contract {
 namespace {
 
-NicMaker maker_of(const std::string& nic, uint64_t seed) {
-  if (nic == "sim-deterministic")
-    return over_steps("Report", seed, false);
-  if (nic == "sim")
-    return over_simulation("Report", [](LocalOptions&) {});
-  if (nic == "sim-tcp")
-    return over_simulation("Report", [](LocalOptions& options) { options.wire = LocalOptions::Wire::kTcp; });
-  return over_ofi("Report", false);
-}
-
 // The NIC that main() chose. GoogleTest needs it at initialization.
 NicMaker& chosen() {
   static NicMaker maker;
@@ -60,16 +50,10 @@ class Report final : public ::testing::EmptyTestEventListener {
 
 const char* yes(bool claim) { return claim ? "yes" : "no"; }
 
-// Returns why libfabric's device cannot be opened. The makers of fabrics cannot report that.
-Status try_to_open(const std::string& nic) {
-  if (nic.starts_with("sim"))
-    return {};
-  return ofi::OfiNic::open({}).status();
-}
-
 // Prints the NIC's capabilities. Returns false if there is no NIC.
-bool print_head(const std::string& nic, uint64_t seed) {
-  if (const Status status = try_to_open(nic); !status.ok()) {
+bool print_head(const std::string& nic) {
+  // The makers of fabrics cannot report why libfabric's device cannot be opened.
+  if (const Status status = nic == "sim" ? Status() : ofi::OfiNic::open({}).status(); !status.ok()) {
     fmt::print(stderr, "lanyard-conformance: cannot open a NIC: {}\n", status.message());
     return false;
   }
@@ -79,8 +63,7 @@ bool print_head(const std::string& nic, uint64_t seed) {
   const nic::Caps& caps = fabric->nic(0).caps();
   utsname system{};
   uname(&system);
-  fmt::print("lanyard-conformance --nic {}{}\n", nic,
-             nic == "sim-deterministic" ? fmt::format(" --seed {}", seed) : "");
+  fmt::print("lanyard-conformance --nic {}\n", nic);
   fmt::print("system    {} {} {}\n", system.sysname, system.release, system.machine);
   fmt::print("nic       {}, {}\n", caps.name, caps.provider);
   fmt::print("entries   {} (asked for {})\n", caps.deferred_depth, FabricOptions{}.deferred_depth);
@@ -103,16 +86,14 @@ bool print_head(const std::string& nic, uint64_t seed) {
 int main(int argc, char** argv) {
   using namespace lanyard::nic_contract;
   std::string nic = "sim", rows = "*";
-  uint64_t seed = 1;
   CLI::App app{
       "Runs every row of the NIC contract on a NIC of this machine, all ranks in one process.\n"
       "Exit status: 0 if every row that the NIC claims passed; 1 if one failed, or there is no such NIC; 2 for wrong "
       "usage."};
   app.name("lanyard-conformance");
-  app.add_option("--nic", nic, "the NIC: sim, sim-tcp, sim-deterministic or cxi (default: sim)")
-      ->check(CLI::IsMember({"sim", "sim-tcp", "sim-deterministic", "cxi"}).description(""))
+  app.add_option("--nic", nic, "the NIC: sim or cxi (default: sim)")
+      ->check(CLI::IsMember({"sim", "cxi"}).description(""))
       ->type_name("NAME");
-  app.add_option("--seed", seed, "sim-deterministic: chooses the order of its steps (default: 1)")->type_name("N");
   app.add_option("--rows", rows, "check only these rows, for example N1_* (default: all)")->type_name("PATTERN");
   try {
     app.parse(argc, argv);
@@ -123,8 +104,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   setenv("IPATH_NO_BACKTRACE", "1", 0);  // else a handler of PSM turns crashes into exit 1
-  chosen() = maker_of(nic, seed);
-  if (!print_head(nic, seed))
+  chosen() = nic == "sim" ? over_simulation("Report", [](LocalOptions&) {}) : over_ofi("Report", false);
+  if (!print_head(nic))
     return 1;
   int count = 1;
   ::testing::InitGoogleTest(&count, argv);

@@ -8,35 +8,16 @@ _HEAD = """load("@rules_cc//cc:defs.bzl", "cc_library")
 package(default_visibility = ["//visibility:public"])
 """
 
-_MISSING = """
-genrule(
-    name = "{name}_missing",
-    outs = ["{name}_missing/" + header for header in {headers}],
-    cmd = "echo >&2 {message}; exit 1",
-)
+def _library(name, **attributes):
+    """The text of a library; `attributes` are expressions."""
+    return "cc_library(name = %r, %s)\n" % (name, ", ".join(["%s = %s" % each for each in attributes.items()]))
 
-cc_library(
-    name = "{name}",
-    hdrs = [":{name}_missing"],
-    includes = ["{name}_missing"],
-)
-"""
-
-_FOUND = """
-cc_library(
-    name = "{name}",
-    hdrs = glob({patterns}),
-    defines = {defines},
-    includes = {includes},
-)
-"""
-
-_RUNTIME = """
-cc_library(
-    name = "{name}",
-    linkopts = {linkopts},
-)
-"""
+def _missing(name, headers, message):
+    """Headers that nobody can make."""
+    folder = name + "_missing"
+    outs = [folder + "/" + header for header in headers]
+    return "genrule(name = %r, outs = %r, cmd = %r)\n" % (folder, outs, "echo >&2 '%s'; exit 1" % message) + \
+           _library(name, hdrs = "[':%s']" % folder, includes = "['%s']" % folder)
 
 def _first(ctx, candidates, file):
     for folder in candidates:
@@ -52,24 +33,13 @@ def _gpu_toolkits_impl(ctx):
     nvcc_missing = "--config=cuda: no nvcc in CUDA_HOME, /usr/local/cuda or /opt/cuda: install the CUDA toolkit, 12 or newer"
     if cuda:
         ctx.symlink(cuda + "/include", "cuda")
-        build += _FOUND.format(
-            name = "cuda_headers",
-            patterns = ["cuda/*.h"],
-            defines = [],
-            includes = ["cuda"],
-        )
+        build += _library("cuda_headers", hdrs = "glob(['cuda/*.h'])", includes = "['cuda']")
     else:
-        build += _MISSING.format(
-            name = "cuda_headers",
-            headers = ["cuda.h", "cudaTypedefs.h"],
-            message = "'%s'" % nvcc_missing,
-        )
+        build += _missing("cuda_headers", ["cuda.h", "cudaTypedefs.h"], nvcc_missing)
 
     # Static, so that programs run where only the driver is installed.
-    build += _RUNTIME.format(
-        name = "cuda_runtime",
-        linkopts = (["-L" + cuda + "/lib64"] if cuda else []) + ["-lcudart_static", "-ldl", "-lrt", "-pthread"],
-    )
+    folder = ["-L" + cuda + "/lib64"] if cuda else []
+    build += _library("cuda_runtime", linkopts = repr(folder + ["-lcudart_static", "-ldl", "-lrt", "-pthread"]))
 
     # Debian keeps HIP's headers on the compiler's own path, AMD in a folder of its own.
     rocm = _first(ctx, [environ.get("ROCM_PATH"), "/opt/rocm"], "bin/hipcc")
@@ -78,23 +48,17 @@ def _gpu_toolkits_impl(ctx):
     headers = _first(ctx, [rocm, "/usr"], "include/hip/hip_runtime_api.h") if hipcc else ""
     if headers:
         ctx.symlink(headers + "/include/hip", "hip/hip")
-        build += _FOUND.format(
-            name = "hip_headers",
-            patterns = ["hip/**/*.h"],
-            defines = ["__HIP_PLATFORM_AMD__=1"],
-            includes = ["hip"],
+        build += _library(
+            "hip_headers",
+            hdrs = "glob(['hip/**/*.h'])",
+            defines = "['__HIP_PLATFORM_AMD__=1']",
+            includes = "['hip']",
         )
     else:
         hipcc = ""
-        build += _MISSING.format(
-            name = "hip_headers",
-            headers = ["hip/hip_runtime_api.h"],
-            message = "'%s'" % hip_missing,
-        )
-    build += _RUNTIME.format(
-        name = "hip_runtime",
-        linkopts = (["-L" + rocm + "/lib", "-Wl,-rpath," + rocm + "/lib"] if rocm else []) + ["-lamdhip64"],
-    )
+        build += _missing("hip_headers", ["hip/hip_runtime_api.h"], hip_missing)
+    folder = ["-L" + rocm + "/lib", "-Wl,-rpath," + rocm + "/lib"] if rocm else []
+    build += _library("hip_runtime", linkopts = repr(folder + ["-lamdhip64"]))
     ctx.file("BUILD.bazel", build)
     ctx.file("defs.bzl", "NVCC = %r\nHIPCC = %r\nNVCC_MISSING = %r\nHIPCC_MISSING = %r\n" % (
         nvcc,
