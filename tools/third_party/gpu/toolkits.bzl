@@ -16,8 +16,8 @@ def _missing(name, headers, message):
     """Headers that nobody can make."""
     folder = name + "_missing"
     outs = [folder + "/" + header for header in headers]
-    return "genrule(name = %r, outs = %r, cmd = %r)\n" % (folder, outs, "echo >&2 '%s'; exit 1" % message) + \
-           _library(name, hdrs = "[':%s']" % folder, includes = "['%s']" % folder)
+    rule = "genrule(name = %r, outs = %r, cmd = %r)\n" % (folder, outs, "echo >&2 '%s'; exit 1" % message)
+    return rule + _library(name, hdrs = "[':%s']" % folder, includes = "['%s']" % folder)
 
 def _first(ctx, candidates, file):
     for folder in candidates:
