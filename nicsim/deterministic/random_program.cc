@@ -22,7 +22,7 @@ class RandomStanding {
   RandomStanding(Random& random, RandomMessages& messages, uint32_t ranks, bool faulty)
       : random_(random), messages_(messages), faulty_(faulty) {
     for (uint32_t rank = 0; rank < ranks; ++rank)
-      standing_.emplace_back(messages.queues(rank));
+      standing_.emplace_back(messages.queues[rank]);
   }
 
   // Before some of it is freed, or goes by its host again. Its stream has run all. Graphs are not launched again; of
@@ -31,7 +31,7 @@ class RandomStanding {
     Standing& standing = standing_[rank][queue];
     if (standing.in_kernels)
       host.on(queue).dismiss(standing.requests);
-    for (RequestPlan& plan : messages_.plans(rank))
+    for (RequestPlan& plan : messages_.plans[rank])
       if (standing.in_kernels && plan.queue == queue)
         plan.standing = false;
     standing.requests.clear();
@@ -117,10 +117,10 @@ class RandomStanding {
         host.on(queue).sync();
         end(host, rank, queue);
       }
-      begins[queue] = messages_.stands() && standing.requests.empty() && random_.percent(60);
+      begins[queue] = messages_.stands && standing.requests.empty() && random_.percent(60);
       if (begins[queue])
         standing.in_kernels =
-            random_.percent(40) && std::ranges::none_of(messages_.plans(rank), [queue](const RequestPlan& plan) {
+            random_.percent(40) && std::ranges::none_of(messages_.plans[rank], [queue](const RequestPlan& plan) {
               return plan.queue == queue && plan.standing;
             });
     }
@@ -175,7 +175,7 @@ class RandomProgram {
   // What the programs match is matched; but where something may fail, each when its first epoch comes.
   void begin() {
     if (!faulty_)
-      match(messages_.matched_by_programs());
+      match(messages_.own);
   }
   // The next epoch, whose turn it is, of all ranks.
   void append_epoch(uint32_t epoch) {
@@ -203,7 +203,7 @@ class RandomProgram {
   void match(const std::vector<bool>& chosen) {
     for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
       std::vector<RequestName> requests;
-      for (RequestPlan& plan : messages_.plans(rank)) {
+      for (RequestPlan& plan : messages_.plans[rank]) {
         if (!chosen[plan.message.index])
           continue;
         requests.push_back(plan.request);
@@ -214,7 +214,7 @@ class RandomProgram {
         continue;
       HostProgram& host = scenario_.rank(rank);
       std::vector<RequestName> too_short;
-      for (const ShortMessage& each : messages_.too_short())
+      for (const ShortMessage& each : messages_.too_short)
         for (const RequestName request : {each.name.send, each.name.receive})
           if (chosen[each.beside] && scenario_.rank_of(request) == rank)
             too_short.push_back(request);
@@ -233,7 +233,7 @@ class RandomProgram {
   template <typename Which>
   void know_matched(HostProgram& host, uint32_t rank, Which which) {
     std::vector<RequestName> requests;
-    for (RequestPlan& plan : messages_.plans(rank))
+    for (RequestPlan& plan : messages_.plans[rank])
       if (which(plan) && std::exchange(plan.matching, false))
         requests.push_back(plan.request);
     host.matched(requests);
@@ -242,8 +242,8 @@ class RandomProgram {
   void bear_and_bury(uint32_t epoch) {
     std::vector<bool> born(messages_.count()), dead(messages_.count());
     for (size_t i = 0; i < messages_.count(); ++i) {
-      born[i] = messages_.matched_by_programs()[i] && messages_.life(i).first == epoch;
-      dead[i] = messages_.life(i).second == epoch;
+      born[i] = messages_.own[i] && messages_.lives[i].first == epoch;
+      dead[i] = messages_.lives[i].second == epoch;
     }
     free_all(dead);
     match(born);
@@ -255,7 +255,7 @@ class RandomProgram {
       return;
     std::vector<bool> chosen = messages_.choose(50);
     for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank)
-      for (const RequestPlan& plan : messages_.plans(rank))
+      for (const RequestPlan& plan : messages_.plans[rank])
         if (!plan.started)
           chosen[plan.message.index] = false;
     free_all(chosen);
@@ -267,7 +267,7 @@ class RandomProgram {
       HostProgram& host = scenario_.rank(rank);
       std::vector<RequestName> requests;
       know_matched(host, rank, [&](const RequestPlan& plan) { return chosen[plan.message.index]; });
-      for (RequestPlan& plan : messages_.plans(rank)) {
+      for (RequestPlan& plan : messages_.plans[rank]) {
         if (!chosen[plan.message.index])
           continue;
         plan.wait_for(host);
@@ -284,7 +284,7 @@ class RandomProgram {
   }
 
   void come_and_go(HostProgram& host, uint32_t rank, uint32_t epoch) const {
-    for (const IdleRequest& each : messages_.idle()) {
+    for (const IdleRequest& each : messages_.idle) {
       if (each.rank == rank && each.first == epoch)
         host.match({each.request});
       if (each.rank == rank && each.last == epoch)
@@ -296,7 +296,7 @@ class RandomProgram {
 
   // Before its next start: perhaps on another queue.
   void roam(HostProgram& host, uint32_t rank, RequestPlan& plan, bool* repeated) {
-    const uint32_t queues = messages_.queues(rank);
+    const uint32_t queues = messages_.queues[rank];
     const bool may = roams_ && queues > 1 && !plan.standing && (!plan.checked || !plan.request.receive());
     if (!may || !random_.percent(25))
       return;
@@ -313,9 +313,9 @@ class RandomProgram {
     // Ready sends come when their receives have been started; soon: before anything that stands is waited for.
     Plans first, soon, later;
     bool repeated = false;
-    know_matched(host, rank, [&](const RequestPlan& plan) { return messages_.goes(plan.message); });
-    for (RequestPlan& plan : messages_.plans(rank)) {
-      if (!messages_.goes(plan.message))
+    know_matched(host, rank, [&](const RequestPlan& plan) { return messages_.going[plan.message.index]; });
+    for (RequestPlan& plan : messages_.plans[rank]) {
+      if (!messages_.going[plan.message.index])
         continue;
       plan.wait_for(host);
       roam(host, rank, plan, &repeated);
@@ -344,7 +344,7 @@ class RandomProgram {
       first.insert(first.end(), ready->begin(), ready->end());
     wait(host, rank, first);
     if (random_.percent(20))
-      host.on(random_.below(messages_.queues(rank))).sync();
+      host.on(random_.below(messages_.queues[rank])).sync();
   }
 
   void start_ready(HostProgram& host, uint32_t rank, const Plans& sends, bool repeated) {
@@ -356,7 +356,7 @@ class RandomProgram {
   }
 
   void start(HostProgram& host, uint32_t rank, const Plans& plans, bool repeated) {
-    const uint32_t queues = messages_.queues(rank);
+    const uint32_t queues = messages_.queues[rank];
     const bool together = random_.percent(60);
     const bool mistaken = !faulty_ && random_.percent(15);
     for (uint32_t queue = 0; queue < queues; ++queue) {
@@ -389,7 +389,7 @@ class RandomProgram {
   // Of some now, of the others when they are needed again.
   void wait(HostProgram& host, uint32_t rank, const Plans& plans) {
     const bool together = random_.percent(60);
-    for (uint32_t queue = 0; queue < messages_.queues(rank); ++queue) {
+    for (uint32_t queue = 0; queue < messages_.queues[rank]; ++queue) {
       Plans now;
       for (RequestPlan* plan : plans)
         if (plan->queue == queue && random_.percent(75))
@@ -416,19 +416,19 @@ class RandomProgram {
   void finish(HostProgram& host, uint32_t rank, bool frees) {
     know_matched(host, rank, [](const RequestPlan&) { return true; });
     std::vector<RequestName> requests;
-    for (RequestPlan& plan : messages_.plans(rank)) {
+    for (RequestPlan& plan : messages_.plans[rank]) {
       plan.wait_for(host);
       if (!plan.gone)
         requests.push_back(plan.request);
     }
-    if (frees && (faulty_ || messages_.stands()))
-      for (uint32_t queue = 0; queue < messages_.queues(rank); ++queue) {
+    if (frees && (faulty_ || messages_.stands))
+      for (uint32_t queue = 0; queue < messages_.queues[rank]; ++queue) {
         host.on(queue).sync();
         standing_.end(host, rank, queue);
       }
     if (frees)
       host.free(requests);
-    for (uint32_t queue = 0; queue < messages_.queues(rank); ++queue)
+    for (uint32_t queue = 0; queue < messages_.queues[rank]; ++queue)
       host.on(queue).sync();
   }
 

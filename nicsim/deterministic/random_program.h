@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -70,13 +69,12 @@ struct ShortMessage {
 
 // Who sends what to whom in a random program, which of that the program itself matches, in which epochs a message is
 // there, and in which it goes; with requests that are never started.
-class RandomMessages {
- public:
+struct RandomMessages {
   // Messages of so many ranks. `stands`: graphs and kernels start some requests, and all messages go in every epoch, so
   // that a graph may start any. `random` outlives it.
-  RandomMessages(Random& random, uint32_t ranks, bool stands) : random_(random), stands_(stands), plans_(ranks) {}
+  RandomMessages(Random& random, uint32_t ranks, bool stands) : random(random), stands(stands), plans(ranks) {}
 
-  // Adds messages to `exchange`.
+  // Adds messages to `scenario`.
   void draw(Scenario& scenario, const WorldOptions& world);
   // Which are matched by the programs, and from which epoch to which they are there.
   void draw_lives(uint32_t epochs, bool faulty);
@@ -87,34 +85,25 @@ class RandomMessages {
   // Which go in that epoch: of what is there, one at least.
   void draw_going(uint32_t epoch);
   // Some, each with that chance in percent.
-  std::vector<bool> choose(uint32_t chance);
+  std::vector<bool> choose(uint32_t chance) const;
+  size_t count() const { return going.size(); }
 
-  bool stands() const { return stands_; }
-  size_t count() const { return going_.size(); }
-  bool goes(MessageName message) const { return going_[message.index]; }
-  const std::vector<bool>& matched_by_programs() const { return own_; }
-  // The epochs in which it is there: from the first one to before the second one.
-  std::pair<uint32_t, uint32_t> life(size_t message) const { return lives_[message]; }
-  uint32_t queues(uint32_t rank) const { return queues_[rank]; }
-  std::vector<RequestPlan>& plans(uint32_t rank) { return plans_[rank]; }
-  std::span<const IdleRequest> idle() const { return idle_; }
-  std::span<const ShortMessage> too_short() const { return short_; }
+  Random& random;
+  const bool stands;
+  std::vector<uint32_t> queues;                 // by rank: how many
+  std::vector<std::vector<RequestPlan>> plans;  // by rank, in the order of messages
+  std::vector<bool> going;                      // by message: in this epoch
+  std::vector<bool> own;                        // by message: programs match it
+  std::vector<std::pair<uint32_t, uint32_t>>
+      lives;  // by message: it is there from the first to before the second epoch
+  std::vector<IdleRequest> idle;
+  std::vector<ShortMessage> too_short;
 
  private:
   void draw_wildcards(const std::vector<std::pair<uint32_t, uint32_t>>& ends, std::vector<MessageOptions>& all);
-  bool lives(size_t message, uint32_t epoch) const {
-    return epoch >= lives_[message].first && epoch < lives_[message].second;
+  bool is_there(size_t message, uint32_t epoch) const {
+    return epoch >= lives[message].first && epoch < lives[message].second;
   }
-
-  Random& random_;
-  const bool stands_;
-  std::vector<uint32_t> queues_;                 // by rank
-  std::vector<std::vector<RequestPlan>> plans_;  // by rank, in the order of messages
-  std::vector<bool> going_;                      // by message
-  std::vector<IdleRequest> idle_;
-  std::vector<ShortMessage> short_;
-  std::vector<bool> own_;                             // by message: programs match it
-  std::vector<std::pair<uint32_t, uint32_t>> lives_;  // by message: the epochs in which it is there
 };
 
 // The host programs of an exchange whose messages have been drawn, in so many epochs. `faulty`: operations fail or
