@@ -32,27 +32,22 @@ constexpr size_t kWorlds = 120;
 
 Campaign::Campaign(const CampaignOptions& options)
     : options_(options),
-      most_worlds_(static_cast<uint32_t>(kWorlds / std::clamp<size_t>(options.configs.size() + 1, 1, kWorlds))),
-      fixed_time_(options.configs.empty() || !options.random_programs ? std::chrono::nanoseconds(0)
-                                                                      : std::min(kLongestFixedTime, options.time / 3)) {
-  LANYARD_CHECK((!options.configs.empty() || options.random_programs) && options.jobs >= 1 && options.jobs <= kMostJobs,
-                "a campaign needs configurations or random programs, and 1 to 64 jobs");
-  const uint64_t of_random = !options.random_programs  ? 0
-                             : options.configs.empty() ? options.schedules
-                                                       : options.schedules / 2;
-  const uint64_t count = std::max<size_t>(options.configs.size(), 1);
-  const uint64_t each = (options.schedules - of_random) / count, rest = (options.schedules - of_random) % count;
-  for (const nicsim::Config& config : options.configs) {
+      most_worlds_(static_cast<uint32_t>(std::max<size_t>(kWorlds / (options.configs.size() + 1), 1))),
+      fixed_time_(std::min(kLongestFixedTime, options.time / 3)) {
+  LANYARD_CHECK(!options.configs.empty() && options.jobs >= 1 && options.jobs <= kMostJobs,
+                "a campaign needs configurations, and 1 to 64 jobs");
+  const uint64_t of_random = options.random_programs ? options.schedules / 2 : 0, rest = options.schedules - of_random;
+  const auto add = [&](uint64_t quota) -> Target& {
     Target& target = *targets_.emplace_back(std::make_unique<Target>());
-    target.workload = std::make_shared<const Workload>(config, targets_.size());
     if (options.schedules > 0)
-      target.quota = each + (targets_.size() <= rest ? 1 : 0);
-  }
-  if (!options.random_programs)
-    return;
-  Target& target = *targets_.emplace_back(std::make_unique<Target>());
-  if (options.schedules > 0)
-    target.quota = of_random;
+      target.quota = quota;
+    return target;
+  };
+  for (size_t i = 0; i < options.configs.size(); ++i)
+    add(rest / options.configs.size() + (i < rest % options.configs.size() ? 1 : 0)).workload =
+        std::make_shared<const Workload>(options.configs[i], i + 1);
+  if (options.random_programs)
+    add(of_random);
 }
 
 std::optional<Discovery> Campaign::run(std::chrono::nanoseconds period,

@@ -38,7 +38,7 @@ struct Coverage {
 };
 
 struct CampaignOptions {
-  std::vector<nicsim::Config> configs;  // empty: random programs only
+  std::vector<nicsim::Config> configs;
   // Also run random programs (random_config()), one for each batch of 64 schedules. With a time
   // limit they start after a third of the time, or after a minute if that is earlier. With a limit
   // of schedules they get half of them.
@@ -75,10 +75,10 @@ class Campaign {
   Campaign(const Campaign&) = delete;
   Campaign& operator=(const Campaign&) = delete;
 
-  // Requires a configuration or random programs. Blocks. Each configuration gets the same share of
-  // the time, or of the schedules if their number is limited. One schedule in 64 runs four times,
-  // once in another world; all four runs must be identical. Calls `look` on this thread once every
-  // `period`. If several threads have a finding at once, returns one of them.
+  // Requires a configuration. Blocks. Each configuration gets the same share of the time, or of the
+  // schedules if their number is limited. One schedule in 64 runs four times, once in another
+  // world; all four runs must be identical. Calls `look` on this thread once every `period`. If
+  // several threads have a finding at once, returns one of them.
   std::optional<Discovery> run(std::chrono::nanoseconds period, const std::function<void(const Progress&)>& look);
   Progress progress() const;
 

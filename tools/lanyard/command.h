@@ -17,7 +17,7 @@ inline constexpr int kExitTrouble = 1;  // a file cannot be written
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitCanary = 3;  // the planted fault was not found
 
-// Each adds its subcommand. Parsing the command line runs it and sets the exit status, where it has several.
+// Each adds its subcommand. Parsing the command line runs it; some then set the exit status.
 void add_explore(CLI::App& app, int& status);
 void add_fuzz(CLI::App& app, int& status);
 void add_info(CLI::App& app);
