@@ -30,7 +30,7 @@ filegroup(name = "coverage_output_generator", srcs = ["nop.sh"])
     ctx.file(file.split("/")[0] + "/BUILD.bazel")
     ctx.file(file, "".join(["%s = native.%s\n" % (rule, rule) for rule in rules.split(" ")]))
 
-_shim = repository_rule(implementation = _shim_impl, local = True)
+_shim = repository_rule(implementation = _shim_impl)
 
 def offline_shims():
     # Debian's bazel-bootstrap 4.2.3 calls itself "no_version" or ""; a release says "7.7.1".
