@@ -6,17 +6,17 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "bench/cg/local_matrix.h"
-#include "bench/cg/partition.h"
+#include "bench/cg/matrix.h"
 #include "bench/cg/solver.h"
-#include "bench/cg/text_file.h"
 #include "bench/cg/verdict.h"
-#include "bench/cg/work.h"
+#include "bench/payload.h"
 #include "bench/program.h"
 #include "bench/queue.h"
 #include "bench/report.h"
@@ -112,9 +112,8 @@ void from_first(std::vector<T>& values) {
           "MPI_Bcast");
 }
 
-// Runs f, which reads files, on rank 0. If it throws BadInput, so does this on every rank.
-template <class F>
-void on_first(const MpiProcess& process, F&& f) {
+// Runs f, which has to do with files, on rank 0. If it throws BadInput, so does this on every rank.
+void on_first(const MpiProcess& process, const std::function<void()>& f) {
   std::string why;
   if (process.is_first()) {
     try {
@@ -125,14 +124,6 @@ void on_first(const MpiProcess& process, F&& f) {
   }
   if (!process.all(why.empty()))
     throw BadInput(why);
-}
-
-// From -1 to 1; the same for every partition.
-double random_value(uint64_t row) {
-  uint64_t z = (row + 1) * 0x9e3779b97f4a7c15;  // SplitMix64
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return static_cast<double>(z >> 11) * 0x1p-52 - 1;
 }
 
 Problem read_problem(const Options& o, const MpiProcess& process) {
@@ -157,8 +148,8 @@ Problem read_problem(const Options& o, const MpiProcess& process) {
     for (const Entry& entry : column)
       p.b[static_cast<size_t>(entry.column)] = entry.value;
   } else if (o.rhs == "random") {
-    for (size_t row = 0; row < p.b.size(); ++row)
-      p.b[row] = random_value(row);
+    for (size_t row = 0; row < p.b.size(); ++row)  // from -1 to 1, the same for every partition
+      p.b[row] = static_cast<double>(mix(row) >> 11) * 0x1p-52 - 1;
   } else if (o.rhs != "ones") {
     on_first(process, [&] { p.b = read_vector(o.rhs, p.matrix.rows); });
     from_first(p.b);
@@ -180,95 +171,66 @@ Owners partition(const Options& o, const Matrix& matrix, const MpiProcess& proce
 
 // ---- The runs
 
-// On rank 0 the values of all rows, by row; elsewhere nothing. Collective.
-std::vector<double> gather(const std::vector<double>& own, const Owners& owners, const MpiProcess& process) {
-  const auto ranks = static_cast<size_t>(process.ranks());
-  std::vector<int> counts(ranks, 0), next(ranks, 0);
-  for (const int owner : owners)
-    ++counts[static_cast<size_t>(owner)];
-  for (size_t rank = 1; rank < ranks; ++rank)
-    next[rank] = next[rank - 1] + counts[rank - 1];
-  std::vector<double> by_rank(process.is_first() ? owners.size() : 0), by_row;
-  check(MPI_Gatherv(own.data(), static_cast<int>(own.size()), MPI_DOUBLE, by_rank.data(), counts.data(), next.data(),
-                    MPI_DOUBLE, 0, MPI_COMM_WORLD),
-        "MPI_Gatherv");
-  for (size_t row = 0; row < by_rank.size(); ++row)
-    by_row.push_back(by_rank[static_cast<size_t>(next[static_cast<size_t>(owners[row])]++)]);
-  return by_row;
-}
-
-// Names the bits of x (FNV-1a): equal names, equal bits.
+// Names the bits of x: equal names, equal bits.
 std::string name_of_bits(const std::vector<double>& x) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const double value : x) {
-    uint64_t bits = 0;
-    std::memcpy(&bits, &value, sizeof bits);
-    hash = (hash ^ bits) * 0x100000001b3;
-  }
-  return fmt::format("{:016x}", hash);
+  const std::string_view bytes(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double));
+  return fmt::format("{:016x}", std::hash<std::string_view>()(bytes));
 }
 
 class Benchmark {
  public:
-  // `residuals`: open on rank 0 if they are wanted.
-  Benchmark(const Options& options, const Problem& problem, const Owners& owners, const MpiProcess& process,
-            std::ofstream& residuals)
+  // Collective. Throws BadInput on every rank.
+  Benchmark(const Options& options, const MpiProcess& process)
       : o_(options),
-        problem_(problem),
-        owners_(owners),
         process_(process),
-        streams_(options.memory == "device", "cg", process),
-        local_(local_matrix(problem.matrix, owners, process.rank())),
-        residuals_(residuals) {
+        problem_(read_problem(options, process)),
+        local_(problem_.matrix, partition(options, problem_.matrix, process), process.rank()),
+        streams_(options.memory == "device", "cg", process) {
     for (const int32_t row : local_.rows)
-      b_.push_back(problem.b[static_cast<size_t>(row)]);
+      b_.push_back(problem_.b[static_cast<size_t>(row)]);
+    if (process.is_first() && !options.residuals.empty())
+      residuals_.open(options.residuals);
+    residuals_ << "solver,backend,iteration,residual\n";
+    flush_residuals();
   }
 
-  Report run() {
-    Report report("cg");
-    report.fact("mpi", mpi_library());
-    report.fact("ranks", process_.ranks());
-    streams_.describe(report);
-    report.fact("matrix", o_.matrix.empty() ? fmt::format("poisson {} n {}", o_.poisson, o_.n) : o_.matrix);
-    report.fact("matrix_rows", problem_.matrix.rows);
-    report.fact("matrix_nonzeros", problem_.matrix.nonzeros);
-    report.fact("rhs", o_.rhs);
-    report.fact("partition", o_.partition);
-    report.fact("tolerance", o_.fixed > 0 ? Json() : Json(o_.tolerance));
-    report.fact("check_every", o_.check_every);
-    report.fact("trials", o_.trials);
-    Json nic;
+  // All methods in all ways. False: a result is wrong.
+  bool run() {
+    report_.fact("mpi", mpi_library());
+    report_.fact("ranks", process_.ranks());
+    streams_.describe(report_);
+    report_.fact("matrix", o_.matrix.empty() ? fmt::format("poisson {} n {}", o_.poisson, o_.n) : o_.matrix);
+    report_.fact("matrix_rows", problem_.matrix.rows);
+    report_.fact("matrix_nonzeros", problem_.matrix.nonzeros);
+    report_.fact("rhs", o_.rhs);
+    report_.fact("partition", o_.partition);
+    report_.fact("tolerance", o_.fixed > 0 ? Json() : Json(o_.tolerance));
+    report_.fact("check_every", o_.check_every);
+    report_.fact("trials", o_.trials);
     for (const std::string& method : o_.solvers) {
       double baseline = 0;
-      for (const std::string& way : o_.ways) {
-        Json row = measure(method, way, baseline, nic);
-        if (way == o_.ways.front())
-          describe_work(method, row["iterations"], report);
-        report.add(std::move(row));
-      }
+      for (const std::string& way : o_.ways)
+        measure(method, way, baseline);
     }
-    add_nic(report, nic);
-    return report;
+    add_nic(report_, nic_);
+    if (process_.is_first())
+      report_.print(o_.format);
+    flush_residuals();
+    return report_.verified();
   }
 
  private:
-  void describe_work(const std::string& method, int64_t iterations, Report& report) const {
-    Json kernels = Json::object();
-    std::string remark = method + ":";
-    for (const Work& work :
-         work_of(method == "pipelined", problem_.matrix.rows, problem_.matrix.nonzeros, iterations)) {
-      kernels[work.name] = {{"calls", work.calls}, {"flops", work.flops}, {"bytes", work.bytes}};
-      remark +=
-          fmt::format(" {} x {} ({:.4g} Gflop, {:.4g} GB)", work.calls, work.name, work.flops / 1e9, work.bytes / 1e9);
-    }
-    report.fact("kernels_" + method, kernels);
-    report.remark(remark);
-  }
-
   double tolerance() const { return o_.fixed > 0 ? 0 : o_.tolerance; }
 
-  // `baseline`: us an iteration of the first row; it sets it. `nic`: set where there is a queue.
-  Json measure(const std::string& method, const std::string& way, double& baseline, Json& nic) {
+  void flush_residuals() {
+    on_first(process_, [&] {
+      if (!o_.residuals.empty() && !residuals_.flush())
+        throw BadInput(o_.residuals + ": cannot be written");
+    });
+  }
+
+  // `baseline`: us an iteration of the method's first row, which sets it.
+  void measure(const std::string& method, const std::string& way, double& baseline) {
     Progress progress(fmt::format("cg: {}, {}", method, way), o_.most(), process_.is_first());
     const std::unique_ptr<Stream> stream = streams_.make();
     Solver solver(method == "pipelined", way, local_, o_.most(), *stream);
@@ -293,10 +255,8 @@ class Benchmark {
     for (double& us : trials)
       us /= divisor;
     const Estimate us = estimate(trials);
+    const double flops = count_work(method, iterations, baseline == 0);
     baseline = baseline > 0 ? baseline : us.mean;
-    double flops = 0;
-    for (const Work& work : work_of(method == "pipelined", problem_.matrix.rows, problem_.matrix.nonzeros, iterations))
-      flops += work.flops;
     Json row = {{"solver", method},
                 {"backend", way},
                 {"iterations", iterations},
@@ -309,10 +269,28 @@ class Benchmark {
     const Json after = solver.info();
     add_entries(row, before, after);
     if (!after.is_null())
-      nic = after;
-    add_parts(row, solver, [&] { solve(std::min<int64_t>(o_.most(), 100)); });
+      nic_ = after;
     row["verified"] = is_right;  // the last column
-    return row;
+    report_.add(std::move(row));
+  }
+
+  // The flops of a solve. Tells the report of all operations if they are the method's first.
+  double count_work(const std::string& method, int64_t iterations, bool is_told) {
+    double flops = 0;
+    Json kernels = Json::object();
+    std::string remark = method + ":";
+    for (const Work& work :
+         work_of(method == "pipelined", problem_.matrix.rows, problem_.matrix.nonzeros, iterations)) {
+      flops += work.flops;
+      kernels[work.name] = {{"calls", work.calls}, {"flops", work.flops}, {"bytes", work.bytes}};
+      remark +=
+          fmt::format(" {} x {} ({:.4g} Gflop, {:.4g} GB)", work.calls, work.name, work.flops / 1e9, work.bytes / 1e9);
+    }
+    if (is_told) {
+      report_.fact("kernels_" + method, kernels);
+      report_.remark(remark);
+    }
+    return flops;
   }
 
   // Checks the last solve, prints an error, writes the file of residuals, and adds the results to
@@ -320,8 +298,14 @@ class Benchmark {
   bool verify(const std::string& method, const std::string& way, const Solver& solver, const std::vector<double>& x,
               bool is_same, Json& row) {
     const State state = solver.state();
-    const Outcome outcome{method == "pipelined", tolerance(), state.is_broken != 0, solver.history(),
-                          gather(x, owners_, process_)};
+    Outcome outcome{method == "pipelined", tolerance(), state.is_broken != 0, solver.history(),
+                    std::vector<double>(problem_.b.size())};
+    // Rank 0 gets all rows: the sum of what each rank has.
+    for (size_t i = 0; i < x.size(); ++i)
+      outcome.x[static_cast<size_t>(local_.rows[i])] = x[i];
+    check(MPI_Reduce(process_.is_first() ? MPI_IN_PLACE : outcome.x.data(), outcome.x.data(),
+                     static_cast<int>(outcome.x.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD),
+          "MPI_Reduce");
     const auto iterations = static_cast<double>(state.iterations());
     Verdict verdict;
     if (process_.is_first())
@@ -341,27 +325,15 @@ class Benchmark {
     return process_.all(verdict.wrong.empty());
   }
 
-  // The time of an iteration by part, of the mean rank, from a solve of its own. Collective.
-  void add_parts(Json& row, Solver& solver, const std::function<void()>& solve) const {
-    solver.measure();
-    solve();
-    const double iterations = static_cast<double>(std::max<int64_t>(solver.state().iterations(), 1));
-    const std::vector<int64_t> spent = solver.spent();
-    for (size_t part = 0; part < kParts; ++part) {
-      double us = static_cast<double>(spent[part]) / 1e3 / iterations / process_.ranks();
-      check(MPI_Allreduce(MPI_IN_PLACE, &us, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
-      row[std::string(kPartNames[part]) + "_us"] = us;
-    }
-  }
-
   const Options& o_;
-  const Problem& problem_;
-  const Owners& owners_;
   const MpiProcess& process_;
-  const Streams streams_;
+  const Problem problem_;
   const LocalMatrix local_;
-  std::ofstream& residuals_;
-  std::vector<double> b_;  // of the own rows
+  const Streams streams_;
+  std::vector<double> b_;    // of the own rows
+  std::ofstream residuals_;  // open on rank 0 if they are wanted
+  Report report_{"cg"};
+  Json nic_;
 };
 
 int run(int argc, char** argv, const MpiProcess& process) {
@@ -373,27 +345,7 @@ int run(int argc, char** argv, const MpiProcess& process) {
   try {
     if (const std::string what = mistake(options); !what.empty())
       return usage_error(process, "cg", what);
-    const Problem problem = read_problem(options, process);
-    const Owners owners = partition(options, problem.matrix, process);
-    std::ofstream residuals;
-    const auto check_file = [&] {
-      if (!options.residuals.empty() && !residuals.good())
-        throw BadInput(options.residuals + ": cannot be written");
-    };
-    on_first(process, [&] {
-      if (!options.residuals.empty())
-        residuals.open(options.residuals);
-      residuals << "solver,backend,iteration,residual\n";
-      check_file();
-    });
-    const Report report = Benchmark(options, problem, owners, process, residuals).run();
-    if (process.is_first())
-      report.print(options.format);
-    on_first(process, [&] {
-      residuals.flush();
-      check_file();
-    });
-    return report.verified() ? 0 : kExitMismatch;
+    return Benchmark(options, process).run() ? 0 : kExitMismatch;
   } catch (const BadInput& bad) {
     if (process.is_first())
       fmt::print(stderr, "cg: {}\n", bad.what());

@@ -10,12 +10,14 @@
 #ifndef LANYARD_BENCH_CG_COMMUNICATION_H_
 #define LANYARD_BENCH_CG_COMMUNICATION_H_
 
-#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/cg/kernels.h"
-#include "bench/cg/local_matrix.h"
+#include "bench/cg/matrix.h"
+#include "bench/program.h"
 #include "bench/queue.h"
 #include "bench/report.h"
 #include "bench/stream.h"
@@ -30,50 +32,124 @@ struct SumRange {
 // One thread; errors end the job. Every rank makes the same calls in the same order.
 class Communication {
  public:
-  virtual ~Communication() = default;
+  // `way`: mpi, stream or exchange. `ranges`: all that start_sum() will get. `is_overlapped`:
+  // the solver enqueues work between start_sum() and wait_sum(). Matches; collective over
+  // MPI_COMM_WORLD. The stream must outlive this.
+  Communication(const std::string& way, const LocalMatrix& matrix, const std::vector<SumRange>& ranges,
+                bool is_overlapped, Stream& stream)
+      : stream_(stream),
+        is_overlapped_(is_overlapped),
+        is_pinned_(way == "mpi" && stream.gpu() != nullptr),
+        out_(numbers(matrix.sent.size())),
+        own_sums_(numbers(kSums)),
+        sums_(numbers(kSums)) {
+    const bool is_exchange = way == "exchange";
+    for (int set = 0; set < (is_exchange ? 2 : 1); ++set) {
+      std::byte* const ghosts = ghosts_.emplace_back(numbers(matrix.ghosts.size())).data();
+      for (const LocalMatrix::Neighbour& n : matrix.neighbours)
+        requests_.add_receive(ghosts + bytes(n.first_ghost), bytes(n.ghosts), n.rank, set);
+      for (const LocalMatrix::Neighbour& n : matrix.neighbours)
+        requests_.add_send(false, out_.data() + bytes(n.first_sent), bytes(n.sent), n.rank, set);
+      if (set == 0)
+        halo_requests_ = requests_.count();
+      if (is_exchange)
+        requests_.merge(set * halo_requests_, halo_requests_, "halo", std::to_string(set));
+    }
+    if (way == "mpi")
+      return;
+    queue_.emplace(stream);
+    for (const SumRange& range : ranges) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check(MPIX_Allreduce_init(own_sums() + range.first, sums() + range.first, range.count, MPI_DOUBLE, MPI_SUM,
+                                MPI_COMM_WORLD, MPI_INFO_NULL, &request),
+            "MPIX_Allreduce_init");
+      requests_.add(request);
+      if (!is_exchange)
+        requests_.merge(requests_.count() - 1, 1, "none", "none");
+    }
+    requests_.match();
+  }
 
   // In the stream's memory, but for the MPI of a GPU's stream, where it is pinned.
   double* out() { return reinterpret_cast<double*>(out_.data()); }
   const double* ghosts(int set) { return reinterpret_cast<const double*>(ghosts_[static_cast<size_t>(set)].data()); }
   double* own_sums() { return reinterpret_cast<double*>(own_sums_.data()); }
-  const double* sums() { return reinterpret_cast<const double*>(sums_.data()); }
+  double* sums() { return reinterpret_cast<double*>(sums_.data()); }
 
   int sets() const { return static_cast<int>(ghosts_.size()); }
 
-  // Sends the values that the stream has put into out(). wait_halo() returns the set of ghosts that
-  // holds the received values.
-  virtual void start_halo() = 0;
-  virtual int wait_halo() = 0;
+  // Sends the values that the stream has put into out().
+  void start_halo() {
+    if (queue_)
+      return queue_->start_all(halo_requests_, halo());
+    stream_.synchronize();
+    check(MPI_Startall(halo_requests_, halo()), "MPI_Startall");
+  }
+  // The set of ghosts that has the received values.
+  int wait_halo() {
+    if (queue_) {
+      queue_->wait_all(halo_requests_, halo());
+      return std::exchange(set_, (set_ + 1) % sets());
+    }
+    // The kernels of a host stream need this thread's core, which MPI_Waitall would poll on.
+    if (stream_.gpu() == nullptr)
+      stream_.synchronize();
+    check(MPI_Waitall(halo_requests_, halo(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+    return 0;
+  }
+
   // Adds up what the stream has put into own_sums(), in the order of ranks in all ways but mpi.
-  virtual void start_sum(const SumRange& range) = 0;
-  virtual void wait_sum(const SumRange& range) = 0;
+  void start_sum(const SumRange& range) {
+    if (queue_)
+      return queue_->start(sum(range));
+    stream_.synchronize();
+    double *const own = own_sums() + range.first, *const all = sums() + range.first;
+    if (is_overlapped_)
+      check(MPI_Iallreduce(own, all, range.count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &sum_), "MPI_Iallreduce");
+    else
+      check(MPI_Allreduce(own, all, range.count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+  }
+  void wait_sum(const SumRange& range) {
+    if (queue_)
+      return queue_->wait(sum(range));
+    check(MPI_Wait(&sum_, MPI_STATUS_IGNORE), "MPI_Wait");
+  }
 
   // Blocks the host until everything enqueued has run.
-  virtual void synchronize() = 0;
+  void synchronize() {
+    if (queue_)
+      queue_->drain();
+    else
+      stream_.synchronize();
+  }
   // True if every call blocks the host until the stream has run. Then the host can check the result
   // of every iteration.
-  virtual bool is_by_host() const = 0;
+  bool is_by_host() const { return !queue_; }
   // The queue's info; null without a queue.
-  virtual Json info() const = 0;
+  Json info() const { return queue_ ? queue_->info() : Json(); }
 
- protected:
-  Communication(const LocalMatrix& matrix, int sets, bool is_pinned, Stream& stream);
-  int neighbours() const { return static_cast<int>(neighbours_.size()); }
-  // Makes the receives and then the sends of a halo that goes to ghosts(set).
-  void add_halo(RequestSet& requests, int set);
+ private:
+  static size_t bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(double); }
+  AlignedBuffer numbers(size_t count) const {
+    return is_pinned_ ? AlignedBuffer::pinned(count * sizeof(double), *stream_.gpu())
+                      : AlignedBuffer(count * sizeof(double), stream_.gpu());
+  }
+  MPI_Request* halo() { return requests_.data() + set_ * halo_requests_; }
+  // A sum is known by where it begins.
+  MPI_Request& sum(const SumRange& range) {
+    return requests_[static_cast<size_t>(sets() * halo_requests_ + range.first)];
+  }
 
-  const std::vector<LocalMatrix::Neighbour>& neighbours_;
   Stream& stream_;
+  const bool is_overlapped_, is_pinned_;
   AlignedBuffer out_, own_sums_, sums_;
   std::vector<AlignedBuffer> ghosts_;
+  std::optional<StreamQueue> queue_;
+  RequestSet requests_;    // by set: receives, then sends; then the sums
+  int halo_requests_ = 0;  // of a set
+  int set_ = 0;            // of the halo to come, or under way
+  MPI_Request sum_ = MPI_REQUEST_NULL;
 };
-
-// `name`: mpi, stream or exchange. `sums`: all ranges that start_sum() will get. `is_overlapped`:
-// the solver enqueues work between start_sum() and wait_sum(). Matches; collective over
-// MPI_COMM_WORLD. The matrix and the stream must outlive the result.
-std::unique_ptr<Communication> make_communication(const std::string& name, const LocalMatrix& matrix,
-                                                  const std::vector<SumRange>& sums, bool is_overlapped,
-                                                  Stream& stream);
 
 }  // namespace lanyard::bench::cg
 

@@ -1,38 +1,26 @@
 // The kernels on a GPU's stream: one source for CUDA and HIP, by the vendor's run-time library.
-#ifdef __HIP__
-#include <hip/hip_runtime.h>
-#define GPU(name) hip##name
-#else
-#include <cuda_runtime.h>
-#define GPU(name) cuda##name
-#endif
-
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
+// First: HIP's functions must be declared before lanyard_device.h.
+#include "bench/halo/gpu.h"
 
 #include "bench/cg/kernels.h"
 
 namespace lanyard::bench::cg {
 namespace {
 
-constexpr unsigned kThreads = 256;
+constexpr unsigned kThreads = halo::kGpuThreads;
 constexpr unsigned kMostBlocks = 4096;  // more are no faster: kernels stride
-
-// A benchmark has nothing to recover. The launcher ends the other ranks.
-void check(GPU(Error_t) code) {
-  if (code == GPU(Success))
-    return;
-  std::fprintf(stderr, "cg: kernel: %s\n", GPU(GetErrorString)(code));
-  std::abort();
-}
 
 __device__ int64_t first_index() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ int64_t stride() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
-__global__ void gather(GatherKernel k) {
-  if (k.state->is_over)
-    return;
+// ---- The bodies, and the blocks of threads that they can use
+
+unsigned blocks(int64_t threads, unsigned most = kMostBlocks) {
+  return static_cast<unsigned>(std::clamp<int64_t>((threads + kThreads - 1) / kThreads, 1, most));
+}
+
+unsigned blocks_of(const GatherKernel& k) { return blocks(k.count); }
+__device__ void body(const GatherKernel& k) {
   for (int64_t i = first_index(); i < k.count; i += stride())
     k.to[i] = k.from[k.places[i]];
 }
@@ -46,11 +34,10 @@ __device__ double of_lane(double value, int by, int lanes) {
 #endif
 }
 
+unsigned blocks_of(const ProductKernel& k) { return blocks(k.rows * k.lanes); }
 // `lanes` neighbouring threads a row. All threads of a warp exchange values, so all make the same
 // number of rounds.
-__global__ void product(ProductKernel k) {
-  if (k.state->is_over)
-    return;
+__device__ void body(const ProductKernel& k) {
   const int lane = static_cast<int>(threadIdx.x) % k.lanes;
   for (int64_t first = 0; first < k.rows; first += stride() / k.lanes) {
     const int64_t r = first + first_index() / k.lanes;
@@ -82,11 +69,10 @@ __device__ double sum_of_block(double value) {
   return sums[0];
 }
 
+unsigned blocks_of(const DotKernel& k) { return blocks(k.length, DotKernel::kMostParts); }
 // Each block adds up its part. The one that ends last adds all parts, in their order.
-__global__ void dot(DotKernel k) {
+__device__ void body(const DotKernel& k) {
   static_assert(DotKernel::kMostParts <= kThreads);
-  if (k.state->is_over)
-    return;
   for (int j = 0; j < k.count; ++j) {
     double sum = 0;
     for (int64_t i = first_index(); i < k.length; i += stride())
@@ -115,9 +101,8 @@ __global__ void dot(DotKernel k) {
     *k.parts_ready = 0;
 }
 
-__global__ void axpy(AxpyKernel k) {
-  if (k.state->is_over)
-    return;
+unsigned blocks_of(const AxpyKernel& k) { return blocks(k.length); }
+__device__ void body(const AxpyKernel& k) {
   for (int64_t i = first_index(); i < k.length; i += stride())
     for (int j = 0; j < k.count; ++j) {
       const Axpy& axpy = k.list[j];
@@ -126,51 +111,33 @@ __global__ void axpy(AxpyKernel k) {
     }
 }
 
-__global__ void step(StepKernel k) { make_step(k); }
-
-__global__ void stamp(StampKernel k) {
-#ifdef __HIP__
-  const auto now = static_cast<int64_t>(__builtin_amdgcn_s_memrealtime()) * 10;  // 100 MHz
-#else
-  int64_t now;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-#endif
-  *k.spent += now - *k.last;
-  *k.last = now;
+unsigned blocks_of(const StepKernel& /*k*/) { return 1; }
+__device__ void body(const StepKernel& k) {
+  if (threadIdx.x == 0)
+    make_step(k);
 }
 
-struct Launch {
-  void operator()(const GatherKernel& k) const { gather<<<blocks(k.count), kThreads, 0, stream>>>(k); }
-  void operator()(const ProductKernel& k) const { product<<<blocks(k.rows * k.lanes), kThreads, 0, stream>>>(k); }
-  void operator()(const DotKernel& k) const {
-    dot<<<std::min<unsigned>(blocks(k.length), DotKernel::kMostParts), kThreads, 0, stream>>>(k);
-  }
-  void operator()(const AxpyKernel& k) const { axpy<<<blocks(k.length), kThreads, 0, stream>>>(k); }
-  void operator()(const StepKernel& k) const { step<<<1, 1, 0, stream>>>(k); }
-  void operator()(const StampKernel& k) const { stamp<<<1, 1, 0, stream>>>(k); }
+template <class K>
+__global__ void run(K k) {
+  if (!k.state->is_over)
+    body(k);
+}
 
-  static unsigned blocks(int64_t threads) {
-    return static_cast<unsigned>(std::clamp<int64_t>((threads + kThreads - 1) / kThreads, 1, kMostBlocks));
-  }
-  GPU(Stream_t) stream;
-};
+template <class... Kinds>
+void load(const std::variant<Kinds...>* /*kinds*/) {
+  GPU(FuncAttributes) attributes;
+  (halo::gpu_check(GPU(FuncGetAttributes)(&attributes, reinterpret_cast<const void*>(run<Kinds>)), "FuncGetAttributes"),
+   ...);
+}
 
 }  // namespace
 
-void load_gpu_kernels() {
-  const auto load = [](const void* kernel) {
-    GPU(FuncAttributes) attributes;
-    check(GPU(FuncGetAttributes)(&attributes, kernel));
-  };
-  for (const void* kernel : {reinterpret_cast<const void*>(gather), reinterpret_cast<const void*>(product),
-                             reinterpret_cast<const void*>(dot), reinterpret_cast<const void*>(axpy),
-                             reinterpret_cast<const void*>(step), reinterpret_cast<const void*>(stamp)})
-    load(kernel);
-}
+void load_gpu_kernels() { load(static_cast<const Kernel*>(nullptr)); }
 
 void launch_on_gpu(Stream& stream, const Kernel& kernel) {
-  std::visit(Launch{*static_cast<GPU(Stream_t)*>(stream.address())}, kernel);
-  check(GPU(GetLastError)());
+  const auto gpu_stream = *static_cast<GPU(Stream_t)*>(stream.address());
+  std::visit([&](const auto& k) { run<<<blocks_of(k), kThreads, 0, gpu_stream>>>(k); }, kernel);
+  halo::gpu_check(GPU(GetLastError)(), "launch of a kernel of cg");
 }
 
 }  // namespace lanyard::bench::cg

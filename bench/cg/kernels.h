@@ -1,8 +1,8 @@
 // The kernels of conjugate gradients as plain data, for host streams and for GPUs. No MPI.
 //
 // Scalars live in State, in the stream's memory, so no kernel waits for the host (Trotter et al.,
-// section 3.1.2). Once State::is_over is set, kernels change nothing. So iterations enqueued beyond
-// the last have no effect, and the number of iterations is exact.
+// section 3.1.2). Once State::is_over is set, no kernel does anything. So iterations enqueued
+// beyond the last have no effect, and the number of iterations is exact.
 #ifndef LANYARD_BENCH_CG_KERNELS_H_
 #define LANYARD_BENCH_CG_KERNELS_H_
 
@@ -92,19 +92,13 @@ struct StepKernel {
     kDirection,  // CG: p.A p has come
     kPipelined,  // both have come
   };
-  Kind kind;
   State* state;
+  Kind kind;
   const double* sums;
   double* history;  // r.r of residual 0, 1, ...; most_iterations + 1 numbers
 };
 
-// Adds the time since the last stamp to *spent.
-struct StampKernel {
-  int64_t* last;  // ns
-  int64_t* spent;
-};
-
-using Kernel = std::variant<GatherKernel, ProductKernel, DotKernel, AxpyKernel, StepKernel, StampKernel>;
+using Kernel = std::variant<GatherKernel, ProductKernel, DotKernel, AxpyKernel, StepKernel>;
 
 // Enqueues a kernel, which must live until it has run. One thread at a time.
 void launch(Stream& stream, const Kernel& kernel);
@@ -114,11 +108,10 @@ void launch(Stream& stream, const Kernel& kernel);
 void load_gpu_kernels();
 void launch_on_gpu(Stream& stream, const Kernel& kernel);
 
+// The body of StepKernel.
 LANYARD_DEVICE_FUNCTION void make_step(const StepKernel& step) {
   State& s = *step.state;
   const double product = step.sums[kProduct], square = step.sums[kSquare];
-  if (s.is_over)
-    return;
   double norm = product;  // p.A p
   if (step.kind != StepKernel::kDirection) {
     const bool is_first = s.residuals == 0;

@@ -13,8 +13,6 @@
 #include <vector>
 
 #include "bench/cg/matrix.h"
-#include "bench/cg/partition.h"
-#include "bench/cg/text_file.h"
 
 namespace lanyard::bench::cg {
 namespace {
