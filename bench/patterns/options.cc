@@ -1,72 +1,48 @@
 #include "bench/patterns/options.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <optional>
-#include <sstream>
+#include <map>
 #include <utility>
 
 namespace lanyard::bench::patterns {
 namespace {
 
-constexpr std::pair<const char*, Family> kFamilies[] = {
+const std::map<std::string, Family> kFamilies = {
     {"rail", Family::kRail}, {"fan", Family::kFan}, {"dense", Family::kDense}, {"self", Family::kSelf}};
-constexpr std::pair<const char*, Direction> kDirections[] = {
+const std::map<std::string, Direction> kDirections = {
     {"out", Direction::kOut}, {"in", Direction::kIn}, {"bi", Direction::kBi}, {"omni", Direction::kOmni}};
-constexpr std::pair<const char*, Collective> kCollectives[] = {{"broadcast", Collective::kBroadcast},
-                                                               {"scatter", Collective::kScatter},
-                                                               {"gather", Collective::kGather},
-                                                               {"reduce", Collective::kReduce},
-                                                               {"alltoall", Collective::kAllToAll}};
+const std::map<std::string, Collective> kCollectives = {{"broadcast", Collective::kBroadcast},
+                                                        {"scatter", Collective::kScatter},
+                                                        {"gather", Collective::kGather},
+                                                        {"reduce", Collective::kReduce},
+                                                        {"alltoall", Collective::kAllToAll}};
 
-template <class T, size_t kCount>
-std::optional<T> named(const std::pair<const char*, T> (&table)[kCount], const std::string& name) {
-  const auto at = std::find_if(std::begin(table), std::end(table), [&](const auto& row) { return row.first == name; });
-  return at == std::end(table) ? std::nullopt : std::optional(at->second);
-}
-
-constexpr uint64_t kMessageBytes = 65536, kCountBytes = 4;
+bool is_file(const std::string& name) { return !kFamilies.contains(name) && !kCollectives.contains(name); }
 
 Status invalid(const std::string& what) { return {Code::kInvalidArgument, what}; }
 
-using Read = std::function<Result<std::string>(const std::string&)>;
-
-// One pattern or collective, whole.
+// One pattern or collective, whole. `bytes`: 0 for the usual ones.
 Result<PatternCase> make_case(const PatternOptions& o, const std::string& name, const std::string& direction,
-                              int subgroup, std::optional<uint64_t> bytes, const Read& read) {
-  PatternCase made{name, "-", 0, bytes.value_or(kMessageBytes), 0, Plan()};
-  if (const auto collective = named(kCollectives, name)) {
+                              int subgroup, uint64_t bytes) {
+  PatternCase made{.name = name, .bytes = bytes > 0 ? bytes : is_file(name) ? 4 : 65536, .plan = {}};
+  if (kCollectives.contains(name)) {
     if (o.stripes)
       return invalid("a collective has no stripes");
-    LANYARD_ASSIGN_OR_RETURN(made.plan, make_collective(*collective, o.nodes, o.group, made.bytes));
-  } else if (const auto family = named(kFamilies, name)) {
-    made.direction = direction;
-    made.subgroup = subgroup;
-    LANYARD_ASSIGN_OR_RETURN(const Pattern pattern, make_pattern({*family, *named(kDirections, direction), o.nodes,
-                                                                  o.group, subgroup, made.bytes, o.divide}));
-    made.plan = Plan({pattern});
+    LANYARD_ASSIGN_OR_RETURN(made.plan, make_collective(kCollectives.at(name), o.nodes, o.group, made.bytes));
   } else {
-    made.bytes = bytes.value_or(kCountBytes);
-    LANYARD_ASSIGN_OR_RETURN(const std::string text, read(name));
-    LANYARD_ASSIGN_OR_RETURN(const Pattern pattern, parse_pattern(text, name, made.bytes));
+    Shape shape;
+    if (!is_file(name)) {
+      made.direction = direction;
+      made.subgroup = subgroup;
+      shape = {kFamilies.at(name), kDirections.at(direction), o.nodes, o.group, subgroup, made.bytes, o.divide};
+    }
+    LANYARD_ASSIGN_OR_RETURN(const Pattern pattern,
+                             is_file(name) ? read_pattern(name, made.bytes) : make_pattern(shape));
     made.plan = Plan({pattern});
   }
   made.data_bytes = made.plan.bytes();
   if (o.stripes)
     made.plan = striped(made.plan.steps().front(), o.group);
   return made;
-}
-
-// Two cases of one composition.
-PatternCase joined(PatternCase a, const PatternCase& b, PatternOptions::Order order) {
-  const bool at_once = order == PatternOptions::Order::kConcurrent;
-  a.name += (at_once ? " | " : " ; ") + b.name;
-  a.data_bytes += b.data_bytes;
-  a.plan = at_once ? a.plan.beside(b.plan) : a.plan.then(b.plan);
-  return a;
 }
 
 }  // namespace
@@ -89,45 +65,34 @@ void add_pattern_options(CLI::App& app, PatternOptions& o) {
   app.add_flag("--stripe", o.stripes, "messages between nodes go in parts over all places of both nodes");
 }
 
-Result<std::vector<PatternCase>> make_cases(const PatternOptions& o, const Read& read) {
-  std::vector<std::optional<uint64_t>> all_bytes(o.bytes.begin(), o.bytes.end());
-  if (all_bytes.empty())
-    all_bytes.emplace_back();
+Result<std::vector<PatternCase>> make_cases(const PatternOptions& o) {
+  const std::vector<uint64_t> all_bytes = o.bytes.empty() ? std::vector<uint64_t>{0} : o.bytes;
   const std::vector<int> subgroups = o.subgroups.empty() ? std::vector<int>{o.group} : o.subgroups;
-  const bool apart = o.order == PatternOptions::Order::kApart;
+  const bool is_apart = o.order == PatternOptions::Order::kApart;
+  const bool is_at_once = o.order == PatternOptions::Order::kConcurrent;
   std::vector<PatternCase> cases;
-  for (const auto& bytes : all_bytes)
+  for (const uint64_t bytes : all_bytes)
     for (const std::string& direction : o.directions)
       for (const int subgroup : subgroups) {
         const size_t known = cases.size();
         for (const std::string& name : o.patterns) {
           const bool is_first = direction == o.directions.front() && subgroup == subgroups.front();
-          if (apart && !is_first && !named(kFamilies, name))
+          if (is_apart && !is_first && !kFamilies.contains(name))
             continue;
-          Result<PatternCase> one = make_case(o, name, direction, subgroup, bytes, read);
+          Result<PatternCase> one = make_case(o, name, direction, subgroup, bytes);
           if (!one.ok())
-            return one.status().code() == Code::kInvalidArgument &&
-                           (named(kFamilies, name) || named(kCollectives, name))
-                       ? invalid(name + ": " + one.status().message())
-                       : one.status();
-          if (apart || cases.size() == known)
+            return is_file(name) ? one.status() : invalid(name + ": " + one.status().message());
+          if (is_apart || cases.size() == known) {
             cases.push_back(std::move(one.value()));
-          else
-            cases.back() = joined(std::move(cases.back()), one.value(), o.order);
+            continue;
+          }
+          PatternCase& all = cases.back();
+          all.name += (is_at_once ? " | " : " ; ") + name;
+          all.data_bytes += one.value().data_bytes;
+          all.plan = is_at_once ? all.plan.beside(one.value().plan) : all.plan.then(one.value().plan);
         }
       }
   return cases;
-}
-
-Result<std::string> read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  // To insert nothing would count as a failure.
-  if (file.peek() != std::ifstream::traits_type::eof())
-    text << file.rdbuf();
-  if (!file.is_open() || file.bad() || !text)
-    return Status(Code::kNotFound, path + ": cannot be read");
-  return std::move(text).str();
 }
 
 }  // namespace lanyard::bench::patterns

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,20 +31,15 @@ void add_pattern_options(CLI::App& app, PatternOptions& options);
 // One plan that the options ask for.
 struct PatternCase {
   std::string name;
-  std::string direction;  // "-": it has none, and no subgroup
+  std::string direction = "-";  // "-": it has none, and no subgroup
   int subgroup = 0;
   uint64_t bytes = 0;       // of a message, or of a file's count
   uint64_t data_bytes = 0;  // of all messages before striping
   Plan plan;
 };
 
-// Every combination of the lists, as far as it makes a difference. `read` gives a file's text, or
-// why it cannot. kInvalidArgument, and what `read` says.
-Result<std::vector<PatternCase>> make_cases(const PatternOptions& options,
-                                            const std::function<Result<std::string>(const std::string&)>& read);
-
-// All of a file. kNotFound: it cannot be read.
-Result<std::string> read_text(const std::string& path);
+// Every combination of the lists, as far as it makes a difference. kInvalidArgument, and why.
+Result<std::vector<PatternCase>> make_cases(const PatternOptions& options);
 
 }  // namespace lanyard::bench::patterns
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
+
+#include "bench/cg/text_file.h"
 
 namespace lanyard::bench::patterns {
 namespace {
@@ -35,6 +38,86 @@ Status check_shape(const Shape& s) {
   if (s.bytes < divisor(s))
     return invalid(fmt::format("{} bytes cannot be divided by {}", s.bytes, divisor(s)));
   return {};
+}
+
+// Every error is a BadInput.
+class PatternFile {
+ public:
+  PatternFile(const std::string& path, uint64_t unit) : file_(path), unit_(unit) {}
+
+  Pattern read() {
+    if (!next_line())
+      file_.fail("no numbers");
+    if (numbers_.size() == 3)
+      read_triples();
+    else
+      read_matrix();
+    if (messages_.empty())
+      file_.fail("no message");
+    return Pattern::of_own_data(std::move(messages_));
+  }
+
+ private:
+  // The numbers of the next line that has any. False at the end.
+  bool next_line() {
+    const bool is_there = file_.next();
+    numbers_.clear();
+    for (size_t i = 0; is_there && i < file_.words().size(); ++i)
+      if (!parse(file_.words()[i], numbers_.emplace_back()))
+        file_.fail(fmt::format("'{}' is no whole number from 0 on", file_.words()[i]));
+    return is_there;
+  }
+
+  void add(uint64_t source, uint64_t destination, uint64_t count) {
+    for (const uint64_t rank : {source, destination})
+      if (rank >= static_cast<uint64_t>(Pattern::kMostRanks))
+        file_.fail(fmt::format("rank {} is none of 0 to {}", rank, Pattern::kMostRanks - 1));
+    if (count > Pattern::kMostBytes / unit_)
+      file_.fail(fmt::format("{} times {} bytes: a message has at most {}", count, unit_, Pattern::kMostBytes));
+    if (count > 0)
+      messages_.push_back({static_cast<int>(source), static_cast<int>(destination), 0, count * unit_});
+  }
+
+  void read_triples() {
+    do {
+      if (numbers_.size() != 3)
+        file_.fail(fmt::format("{} numbers: a line has source, destination and count", numbers_.size()));
+      add(numbers_[0], numbers_[1], numbers_[2]);
+    } while (next_line());
+  }
+
+  // Nothing of the matrix's size is allocated, so that a file cannot ask for memory that it does
+  // not fill.
+  void read_matrix() {
+    const bool has_size = numbers_.size() == 1;
+    const uint64_t size = has_size ? numbers_[0] : numbers_.size();
+    if (size < 1 || size > static_cast<uint64_t>(Pattern::kMostRanks))
+      file_.fail(fmt::format("a matrix of {} ranks: it has 1 to {}", size, Pattern::kMostRanks));
+    for (uint64_t row = 0; row < size; ++row) {
+      if ((row > 0 || has_size) && !next_line())
+        file_.fail(fmt::format("ends after {} of {} rows", row, size));
+      if (numbers_.size() != size)
+        file_.fail(fmt::format("{} counts in a row of {}", numbers_.size(), size));
+      for (uint64_t column = 0; column < size; ++column)
+        add(row, column, numbers_[column]);
+    }
+    if (next_line())
+      file_.fail(fmt::format("more than {} rows", size));
+  }
+
+  TextFile file_;
+  const uint64_t unit_;
+  std::vector<uint64_t> numbers_;  // of the line
+  std::vector<Message> messages_;
+};
+
+// Bytes by source and destination.
+std::vector<uint64_t> matrix(const Plan& plan, size_t ranks) {
+  std::vector<uint64_t> cells(ranks * ranks);
+  for (const Pattern& step : plan.steps())
+    for (const Message& m : step.messages())
+      cells[static_cast<size_t>(m.source) * ranks + static_cast<size_t>(m.destination)] += m.bytes;
+  return cells;
 }
 
 }  // namespace
@@ -85,6 +168,14 @@ Result<Pattern> make_pattern(const Shape& s) {
   if (s.direction == Direction::kIn)
     pattern = pattern.reversed();
   return Pattern::of_own_data(pattern.messages());
+}
+
+Result<Pattern> read_pattern(const std::string& path, uint64_t unit) {
+  try {
+    return PatternFile(path, unit).read();
+  } catch (const BadInput& bad) {
+    return invalid(bad.what());
+  }
 }
 
 Plan::Plan(std::vector<Pattern> steps) : steps_(std::move(steps)) {
@@ -166,6 +257,59 @@ Result<Plan> make_collective(Collective collective, int nodes, int group, uint64
   if (collective == Collective::kGather || combines)
     return Plan({second.reversed(), first.reversed()});
   return Plan({first, second});
+}
+
+// ---- Descriptions
+
+std::string matrix_text(const Plan& plan) {
+  const auto ranks = static_cast<size_t>(plan.ranks());
+  const std::vector<uint64_t> cells = matrix(plan, ranks);
+  std::string text = fmt::format("# {} ranks, {} messages in {} steps, {} bytes\n{:>7}", ranks, plan.messages(),
+                                 plan.steps().size(), plan.bytes(), "from\\to");
+  for (size_t to = 0; to < ranks; ++to)
+    text += fmt::format(" {:>10}", to);
+  for (size_t i = 0; i < cells.size(); ++i)
+    text += (i % ranks == 0 ? fmt::format("\n{:>7}", i / ranks) : "") + fmt::format(" {:>10}", cells[i]);
+  return text + "\n";
+}
+
+std::string messages_csv(const Plan& plan) {
+  std::string text = "step,source,destination,offset,bytes\n";
+  for (size_t step = 0; step < plan.steps().size(); ++step)
+    for (const Message& m : plan.steps()[step].messages())
+      text += fmt::format("{},{},{},{},{}\n", step, m.source, m.destination, m.offset, m.bytes);
+  return text;
+}
+
+std::string matrix_svg(const Plan& plan, int group) {
+  constexpr int kMargin = 40;
+  const int ranks = (plan.ranks() + group - 1) / group * group;
+  const std::vector<uint64_t> cells = matrix(plan, static_cast<size_t>(ranks));
+  const int cell = std::max(1, 480 / ranks), side = ranks * cell;
+  const uint64_t most = *std::max_element(cells.begin(), cells.end());
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{0}\" font-family=\"sans-serif\" "
+      "font-size=\"12\">\n<title>{1} ranks, {2} messages, {3} bytes</title>\n<rect width=\"{0}\" height=\"{0}\" "
+      "fill=\"white\"/>\n<text x=\"{4}\" y=\"14\">to rank; darker: more bytes, black: {5}</text>\n"
+      "<text transform=\"translate(4 {4}) rotate(90)\">from rank</text>\n",
+      side + kMargin + 8, ranks, plan.messages(), plan.bytes(), kMargin, most);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (cells[i] == 0)
+      continue;
+    const int row = static_cast<int>(i) / ranks, column = static_cast<int>(i) % ranks;
+    const int grey = 200 - static_cast<int>(200.0 * static_cast<double>(cells[i]) / static_cast<double>(most));
+    svg += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"rgb({},{},{})\"/>\n",
+                       kMargin + column * cell, kMargin + row * cell, cell, cell, grey, grey, grey);
+  }
+  for (int rank = 0; rank <= ranks; rank += group) {
+    const int at = kMargin + rank * cell;
+    svg += fmt::format("<path d=\"M{0} {1}H{2}M{1} {0}V{2}\" stroke=\"silver\"/>\n", kMargin, at, kMargin + side);
+    if (rank < ranks)
+      svg +=
+          fmt::format("<text x=\"{0}\" y=\"{1}\">{2}</text><text x=\"{1}\" y=\"{3}\" text-anchor=\"end\">{2}</text>\n",
+                      at + 2, kMargin - 5, rank, at + 12);
+  }
+  return svg + "</svg>\n";
 }
 
 }  // namespace lanyard::bench::patterns

@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -78,8 +77,8 @@ Result<Pattern> make_pattern(const Shape& shape);
 // A file's messages, each with data of its own. Three numbers in the first line: a line each of
 // source, destination and count. One number N: N lines of N counts follow, by source and
 // destination. Else the first line is the first of as many lines of counts. `unit`: bytes of a
-// count. kInvalidArgument: "NAME:LINE: REASON".
-Result<Pattern> parse_pattern(std::string_view text, const std::string& name, uint64_t unit);
+// count, from 1 on. kInvalidArgument: "PATH:LINE: REASON", or "PATH: REASON".
+Result<Pattern> read_pattern(const std::string& path, uint64_t unit);
 
 class Plan {
  public:
@@ -120,6 +119,16 @@ Plan striped(const Pattern& pattern, int group);
 enum class Collective : uint8_t { kBroadcast, kScatter, kGather, kReduce, kAllToAll };
 // kInvalidArgument: sizes that cannot be.
 Result<Plan> make_collective(Collective collective, int nodes, int group, uint64_t bytes);
+
+// ---- Descriptions
+
+// The bytes from each rank (row) to each rank (column).
+std::string matrix_text(const Plan& plan);
+// step,source,destination,offset,bytes: a line a message.
+std::string messages_csv(const Plan& plan);
+// The matrix as an SVG: the darker, the more bytes. Lines stand between nodes of `group` ranks, and
+// the last node is whole.
+std::string matrix_svg(const Plan& plan, int group);
 
 }  // namespace lanyard::bench::patterns
 

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <vector>
 
-#include "bench/patterns/description.h"
 #include "bench/patterns/options.h"
 #include "bench/patterns/run.h"
 #include "bench/program.h"
@@ -55,19 +53,6 @@ void declare(CLI::App& app, Options& o) {
   add_format(app, o.format);
 }
 
-// What rank 0 reads, on all ranks. Collective.
-Result<std::string> read_on_first(const std::string& path, const MpiProcess& process) {
-  Result<std::string> text = process.is_first() ? read_text(path) : std::string();
-  if (text.ok() && text.value().size() > Pattern::kMostBytes)
-    text = Status(Code::kInvalidArgument, path + ": larger than 2 GiB");
-  if (!process.all(text.ok()))
-    return text.ok() ? Status(Code::kNotFound, path + ": cannot be read") : text.status();
-  const double size = process.from_first(static_cast<double>(text.value().size()));
-  text.value().resize(static_cast<size_t>(size));
-  check(MPI_Bcast(text.value().data(), static_cast<int>(size), MPI_CHAR, 0, MPI_COMM_WORLD), "MPI_Bcast");
-  return text;
-}
-
 int describe(const Options& o, const std::vector<PatternCase>& cases, const MpiProcess& process) {
   const Plan& plan = cases.front().plan;
   if (cases.size() > 1)
@@ -92,30 +77,27 @@ class Patterns {
     streams_.describe(report_);
   }
 
-  void run(const PatternCase& one) {
-    double baseline = 0;
-    for (const BackEnd& back_end : chosen())
-      measure(one, back_end, baseline);
-  }
-
-  Report& finish() {
+  // All cases by all back ends: those of the options, without any those that the memory allows.
+  // False: a result is wrong, or there is none.
+  bool run(const std::vector<PatternCase>& cases) {
+    for (const PatternCase& one : cases) {
+      double baseline = 0;
+      for (const std::string& name : o_.back_ends)
+        measure(one, *std::ranges::find(kBackEnds, name, &BackEnd::name), baseline);
+      for (const BackEnd& back_end : kBackEnds)
+        if (o_.back_ends.empty() && (streams_.has_device() || back_end.means != BackEnd::Means::kNccl))
+          measure(one, back_end, baseline);
+    }
     add_nic(report_, nic_);
     report_.remark("us of the slowest rank; GB/s of the median; checked: the first and the last iteration");
-    return report_;
+    if (process_.is_first())
+      report_.print(o_.format);
+    if (process_.is_first() && report_.rows().empty())
+      fmt::print(stderr, "patterns: no back end could run\n");
+    return report_.verified() && !report_.rows().empty();
   }
 
  private:
-  std::vector<BackEnd> chosen() const {
-    std::vector<BackEnd> found;
-    for (const BackEnd& b : kBackEnds)
-      if (o_.back_ends.empty() && (streams_.has_device() || b.means != BackEnd::Means::kNccl))
-        found.push_back(b);
-    for (const std::string& name : o_.back_ends)
-      found.push_back(
-          *std::find_if(std::begin(kBackEnds), std::end(kBackEnds), [&](const BackEnd& b) { return name == b.name; }));
-    return found;
-  }
-
   void measure(const PatternCase& one, const BackEnd& back_end, double& baseline) {
     Run run(back_end, one.plan, o_.sequence == "barrier", streams_, process_);
     if (!process_.all(run.refusal().empty())) {
@@ -192,13 +174,11 @@ int run(int argc, char** argv, const MpiProcess& process) {
   PatternOptions& pattern = options.pattern;
   if (pattern.group == 0)
     pattern.group = std::max(process.ranks() / pattern.nodes, 1);
-  if (!options.sequence.empty())
-    pattern.order = PatternOptions::Order::kSequence;
-  if (options.concurrent)
-    pattern.order = PatternOptions::Order::kConcurrent;
-  const auto cases = make_cases(pattern, [&](const std::string& path) { return read_on_first(path, process); });
-  if (!cases.ok())
-    return usage_error(process, "patterns", cases.status().message());
+  using Order = PatternOptions::Order;
+  pattern.order = options.concurrent ? Order::kConcurrent : options.sequence.empty() ? Order::kApart : Order::kSequence;
+  const auto cases = make_cases(pattern);
+  if (!process.all(cases.ok()))
+    return usage_error(process, "patterns", cases.ok() ? "another rank cannot read a file" : cases.status().message());
   if (!options.describe.empty())
     return describe(options, cases.value(), process);
   for (const PatternCase& one : cases.value())
@@ -206,15 +186,7 @@ int run(int argc, char** argv, const MpiProcess& process) {
       return usage_error(
           process, "patterns",
           fmt::format("{}: the pattern has {} ranks, and the job {}", one.name, one.plan.ranks(), process.ranks()));
-  Patterns patterns(options, process);
-  for (const PatternCase& one : cases.value())
-    patterns.run(one);
-  Report& report = patterns.finish();
-  if (process.is_first())
-    report.print(options.format);
-  if (process.is_first() && report.rows().empty())
-    fmt::print(stderr, "patterns: no back end could run\n");
-  return report.verified() && !report.rows().empty() ? 0 : kExitMismatch;
+  return Patterns(options, process).run(cases.value()) ? 0 : kExitMismatch;
 }
 
 }  // namespace

@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "bench/patterns/description.h"
 #include "bench/patterns/layout.h"
 #include "bench/patterns/options.h"
 #include "bench/payload.h"
@@ -29,14 +30,8 @@ Matrix matrix(const Plan& plan) {
   return bytes;
 }
 
-Plan plan_of(const Result<Pattern>& pattern) {
-  EXPECT_TRUE(pattern.ok()) << pattern.status().message();
-  return pattern.ok() ? Plan({pattern.value()}) : Plan();
-}
-Plan plan_of(const Result<Plan>& plan) {
-  EXPECT_TRUE(plan.ok()) << plan.status().message();
-  return plan.ok() ? plan.value() : Plan();
-}
+// value() checks that there is one.
+Plan plan_of(const Shape& shape) { return Plan({make_pattern(shape).value()}); }
 std::string why(const Shape& shape) { return make_pattern(shape).status().message(); }
 
 // How often a family of `out` has a message from one rank to another: its definition, cell by cell.
@@ -77,7 +72,7 @@ TEST(Families, HaveTheirMessagesAndNoOthers) {
           }
           const int divisors[] = {n - 1, g, k * (n - 1), 1};
           const auto bytes = static_cast<uint64_t>(120 / (divide ? divisors[static_cast<int>(family)] : 1));
-          const Plan plan = plan_of(make_pattern(shape));
+          const Plan plan = plan_of(shape);
           Matrix expected;
           uint64_t messages = 0;
           for (int source = 0; source < n * g; ++source)
@@ -195,7 +190,7 @@ TEST(Plans, CollectivesBringEveryRankItsData) {
       scatter.push_back({0, rank, static_cast<uint64_t>(rank) * 24, 24});
       gather.push_back({rank, 0, static_cast<uint64_t>(rank) * 24, 24});
     }
-    const auto make = [&, n = nodes, g = group](Collective c) { return plan_of(make_collective(c, n, g, 24)); };
+    const auto make = [&, n = nodes, g = group](Collective c) { return make_collective(c, n, g, 24).value(); };
     expect_same(make(Collective::kBroadcast), broadcast, ranks);
     expect_same(make(Collective::kScatter), scatter, ranks);
     expect_same(make(Collective::kGather), gather, ranks);
@@ -216,8 +211,8 @@ TEST(Plans, CollectivesBringEveryRankItsData) {
 }
 
 TEST(Plans, ComposeOnDataOfTheirOwn) {
-  const Plan dense = plan_of(make_pattern({Family::kDense, Direction::kOmni, 2, 2, 2, 24}));
-  const Plan broadcast = plan_of(make_collective(Collective::kBroadcast, 2, 2, 100));
+  const Plan dense = plan_of({Family::kDense, Direction::kOmni, 2, 2, 2, 24});
+  const Plan broadcast = make_collective(Collective::kBroadcast, 2, 2, 100).value();
   for (const Plan& plan : {dense.then(broadcast), broadcast.then(dense), dense.beside(broadcast)}) {
     EXPECT_EQ(carry_out(plan, 4).mistakes, std::vector<std::string>());
     EXPECT_EQ(plan.bytes(), dense.bytes() + broadcast.bytes());
@@ -227,7 +222,7 @@ TEST(Plans, ComposeOnDataOfTheirOwn) {
 }
 
 TEST(Plans, NameTheMessageThatDidNotCome) {
-  const Plan plan = plan_of(make_pattern({Family::kRail, Direction::kOut, 2, 2, 2, 24}));
+  const Plan plan = plan_of({Family::kRail, Direction::kOut, 2, 2, 2, 24});
   const std::vector<std::string> mistakes = carry_out(plan, 4, 1).mistakes;
   ASSERT_EQ(mistakes.size(), 1u);
   EXPECT_EQ(mistakes[0].substr(0, 63), "rank 3: byte 0 of 24 bytes received from rank 1 in step 0 is 0x");
@@ -235,38 +230,42 @@ TEST(Plans, NameTheMessageThatDidNotCome) {
 
 // ---- Files
 
+Result<Pattern> read(const std::string& text, uint64_t unit = 4) {
+  std::ofstream(testing::TempDir() + "/file", std::ios::binary) << text;
+  return read_pattern(testing::TempDir() + "/file", unit);
+}
+
 TEST(Files, AreMatricesAndTriples) {
-  const Matrix expected = {{{0, 1}, 20}, {{1, 1}, 4}, {{2, 0}, 12}};
-  for (const char* text : {"3\n0 5 0\n0 1 0\n3 0 0\n", "0 1 5\n1 1 1\r\n\n2 0 3", "0 1 0\n1 0 5"}) {
-    const Plan plan = plan_of(parse_pattern(text, "file", 4));
-    if (text[0] == '0' && text[4] == '0')
-      EXPECT_EQ(matrix(plan), (Matrix{{{1, 0}, 20}})) << "a count of 0 is no message";
-    else
-      EXPECT_EQ(matrix(plan), expected);
-  }
-  EXPECT_EQ(matrix(plan_of(parse_pattern("0 7\n1 0 \n", "file", 1))), (Matrix{{{0, 1}, 7}, {{1, 0}, 1}}));
+  const std::tuple<const char*, uint64_t, Matrix> files[] = {
+      {"3\n0 5 0\n0 1 0\n3 0 0\n", 4, {{{0, 1}, 20}, {{1, 1}, 4}, {{2, 0}, 12}}},
+      {"0 1 5\n1 1 1\r\n\n2 0 3", 4, {{{0, 1}, 20}, {{1, 1}, 4}, {{2, 0}, 12}}},
+      {"0 1 0\n1 0 5", 4, {{{1, 0}, 20}}},  // a count of 0 is no message
+      {"0 7\n1 0 \n", 1, {{{0, 1}, 7}, {{1, 0}, 1}}},
+  };
+  for (const auto& [text, unit, expected] : files)
+    EXPECT_EQ(matrix(Plan({read(text, unit).value()})), expected) << text;
 }
 
 TEST(Files, AreRefusedWithLineAndReason) {
   const std::pair<const char*, const char*> wrong[] = {
-      {"", "file:0: no numbers"},
-      {"2\n0 1\n", "file:2: ends after 1 of 2 rows"},
-      {"2\n0 1\n0\n", "file:3: 1 counts in a row of 2"},
-      {"0 1\n1 0 2\n", "file:2: 3 counts in a row of 2"},
-      {"2\n0 1\n1 0\n1 0\n", "file:4: more than 2 rows"},
-      {"2\n0 -1\n1 0\n", "file:2: '-1' is no whole number from 0 on"},
-      {"2\n0 one\n1 0\n", "file:2: 'one' is no whole number from 0 on"},
-      {"2\n0 1.5\n1 0\n", "file:2: '1.5' is no whole number from 0 on"},
-      {"99999999999999999999\n", "file:1: '99999999999999999999' is no whole number from 0 on"},
-      {"1000000000\n1 2\n", "file:1: a matrix of 1000000000 ranks: it has 1 to 4096"},
-      {"0\n", "file:1: a matrix of 0 ranks: it has 1 to 4096"},
-      {"2\n0 0\n0 0\n", "file:3: no message"},
-      {"0 1 5\n1 0\n", "file:2: 2 numbers: a line has source, destination and count"},
-      {"0 4096 5\n", "file:1: rank 4096 is none of 0 to 4095"},
-      {"0 1 536870912\n", "file:1: 536870912 times 4 bytes: a message has at most 2147483647"},
+      {"", "1: no numbers"},
+      {"2\n0 1\n", "3: ends after 1 of 2 rows"},
+      {"2\n0 1\n0\n", "3: 1 counts in a row of 2"},
+      {"0 1\n1 0 2\n", "2: 3 counts in a row of 2"},
+      {"2\n0 1\n1 0\n1 0\n", "4: more than 2 rows"},
+      {"2\n0 -1\n1 0\n", "2: '-1' is no whole number from 0 on"},
+      {"2\n0 one\n1 0\n", "2: 'one' is no whole number from 0 on"},
+      {"2\n0 1.5\n1 0\n", "2: '1.5' is no whole number from 0 on"},
+      {"99999999999999999999\n", "1: '99999999999999999999' is no whole number from 0 on"},
+      {"1000000000\n1 2\n", "1: a matrix of 1000000000 ranks: it has 1 to 4096"},
+      {"0\n", "1: a matrix of 0 ranks: it has 1 to 4096"},
+      {"2\n0 0\n0 0\n", "4: no message"},
+      {"0 1 5\n1 0\n", "2: 2 numbers: a line has source, destination and count"},
+      {"0 4096 5\n", "1: rank 4096 is none of 0 to 4095"},
+      {"0 1 536870912\n", "1: 536870912 times 4 bytes: a message has at most 2147483647"},
   };
   for (const auto& [text, reason] : wrong)
-    EXPECT_EQ(parse_pattern(text, "file", 4).status().message(), reason);
+    EXPECT_EQ(read(text).status().message(), testing::TempDir() + "/file:" + reason);
 }
 
 TEST(Options, MakeEveryCombinationThatDiffers) {
@@ -275,27 +274,23 @@ TEST(Options, MakeEveryCombinationThatDiffers) {
   o.directions = {"out", "bi"};
   o.subgroups = {1, 2};
   o.group = 2;
-  const auto no_file = [](const std::string& path) { return Result<std::string>(Status(Code::kNotFound, path)); };
-  const auto cases = make_cases(o, no_file);
-  ASSERT_TRUE(cases.ok());
-  EXPECT_EQ(cases.value().size(), 2u * 2 * 2 + 1);
+  EXPECT_EQ(make_cases(o).value().size(), 2u * 2 * 2 + 1);
   o.order = PatternOptions::Order::kSequence;
-  const auto sequences = make_cases(o, no_file);
-  ASSERT_TRUE(sequences.ok());
-  EXPECT_EQ(sequences.value().size(), 4u);
-  EXPECT_EQ(sequences.value()[0].name, "rail ; self ; broadcast");
+  const auto sequences = make_cases(o).value();
+  EXPECT_EQ(sequences.size(), 4u);
+  EXPECT_EQ(sequences.at(0).name, "rail ; self ; broadcast");
   o.patterns = {"nowhere"};
-  EXPECT_EQ(make_cases(o, no_file).status().message(), "nowhere");
+  EXPECT_EQ(make_cases(o).status().message(), "nowhere: No such file or directory");
 }
 
 TEST(Description, DrawsOneSquareForEachPairOfRanks) {
-  const Plan plan = plan_of(make_pattern({Family::kDense, Direction::kBi, 2, 3, 2, 24}));
+  const Plan plan = plan_of({Family::kDense, Direction::kBi, 2, 3, 2, 24});
   const std::string svg = matrix_svg(plan, 3);
   size_t squares = 0;
   for (size_t at = 0; (at = svg.find("fill=\"rgb(", at)) != std::string::npos; ++at)
     ++squares;
   EXPECT_EQ(squares, 8u);
-  EXPECT_EQ(matrix_text(plan_of(make_pattern({Family::kRail, Direction::kOut, 2, 1, 1, 24}))),
+  EXPECT_EQ(matrix_text(plan_of({Family::kRail, Direction::kOut, 2, 1, 1, 24})),
             "# 2 ranks, 1 messages in 1 steps, 24 bytes\nfrom\\to          0          1\n"
             "      0          0         24\n      1          0          0\n");
 }

@@ -21,9 +21,9 @@ refuses() {
 }
 
 printf '2\n0 1\n' >short.txt
-refuses 'short.txt:2: ends after 1 of 2 rows' "$patterns" --pattern short.txt
-refuses 'none.txt: cannot be read' "$patterns" --pattern none.txt
-refuses '.: cannot be read' "$patterns" --pattern .
+refuses 'short.txt:3: ends after 1 of 2 rows' "$patterns" --pattern short.txt
+refuses 'none.txt: No such file or directory' "$patterns" --pattern none.txt
+refuses '.:1: cannot be read: Is a directory' "$patterns" --pattern .
 refuses 'fan: a fan is not omni' "$patterns" --pattern fan --direction omni --describe csv
 refuses 'rail: the pattern has 2 ranks, and the job 1' "$patterns"
 refuses '--describe: one pattern, not 2' "$patterns" --pattern rail,dense --describe csv
@@ -31,7 +31,7 @@ refuses 'a collective has no stripes' "$patterns" --pattern reduce --stripe
 refuses '--bytes' "$patterns" --bytes -1
 refuses 'fan: a fan is not omni' "$lanyard" model --workload pattern --pattern fan --direction omni
 refuses '12 ranks, 8 a node' "$lanyard" model --workload pattern --ranks 12
-refuses 'none.txt: cannot be read' "$lanyard" model --workload pattern --pattern none.txt
+refuses 'none.txt: No such file or directory' "$lanyard" model --workload pattern --pattern none.txt
 
 "$patterns" --pattern rail --group 2 --bytes 5 --describe csv | diff - <(
   printf '%s\n' step,source,destination,offset,bytes 0,0,2,0,5 0,1,3,5,5

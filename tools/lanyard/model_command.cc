@@ -190,7 +190,7 @@ void model_patterns(const Options& o, const Machine& machine, uint32_t ranks, ui
   patterns.bytes = o.bytes;
   patterns.nodes = static_cast<int>(ranks / per_node);
   patterns.group = static_cast<int>(per_node);
-  const auto cases = value_of(make_cases(patterns, bench::patterns::read_text));
+  const auto cases = value_of(make_cases(patterns));
   PatternModel model{machine.placement(per_node), strategy, o.send == "ready", o.exchange};
   model.placement.round_robin = o.binding == "round-robin";
   if (is_first && o.csv)
