@@ -10,7 +10,9 @@
 #ifndef LANYARD_BENCH_CG_COMMUNICATION_H_
 #define LANYARD_BENCH_CG_COMMUNICATION_H_
 
+#include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,19 +26,40 @@
 
 namespace lanyard::bench::cg {
 
-// Which elements of the sums are added up by one call.
-struct SumRange {
-  int first = 0, count = 0;
+// Values in a stream's memory, or in memory of the host that is pinned for it.
+template <class T>
+class Array {
+ public:
+  Array(const std::vector<T>& values, Stream& stream, bool is_pinned = false)
+      : count_(values.size()),
+        buffer_(is_pinned ? AlignedBuffer::pinned(count_ * sizeof(T), *stream.gpu())
+                          : AlignedBuffer(count_ * sizeof(T), stream.gpu())) {
+    write(values);
+  }
+  T* data() { return reinterpret_cast<T*>(buffer_.data()); }
+  // Both require that the stream is empty.
+  void write(const std::vector<T>& values) {
+    buffer_.write([&](std::span<std::byte> to) { std::memcpy(to.data(), values.data(), to.size()); });
+  }
+  std::vector<T> read() const {
+    return buffer_.read([&](std::span<const std::byte> from) {
+      std::vector<T> values(count_);
+      std::memcpy(static_cast<void*>(values.data()), from.data(), from.size());
+      return values;
+    });
+  }
+
+ private:
+  size_t count_;
+  AlignedBuffer buffer_;
 };
 
 // One thread; errors end the job. Every rank makes the same calls in the same order.
 class Communication {
  public:
-  // `way`: mpi, stream or exchange. `ranges`: all that start_sum() will get. `is_overlapped`:
-  // the solver enqueues work between start_sum() and wait_sum(). Matches; collective over
-  // MPI_COMM_WORLD. The stream must outlive this.
-  Communication(const std::string& way, const LocalMatrix& matrix, const std::vector<SumRange>& ranges,
-                bool is_overlapped, Stream& stream)
+  // `way`: mpi, stream or exchange. `is_overlapped`: the solver enqueues work between start_sum()
+  // and wait_sum(). Matches; collective over MPI_COMM_WORLD. The stream must outlive this.
+  Communication(const std::string& way, const LocalMatrix& matrix, bool is_overlapped, Stream& stream)
       : stream_(stream),
         is_overlapped_(is_overlapped),
         is_pinned_(way == "mpi" && stream.gpu() != nullptr),
@@ -44,12 +67,13 @@ class Communication {
         own_sums_(numbers(kSums)),
         sums_(numbers(kSums)) {
     const bool is_exchange = way == "exchange";
+    const auto bytes = [](int64_t count) { return static_cast<size_t>(count) * sizeof(double); };
     for (int set = 0; set < (is_exchange ? 2 : 1); ++set) {
-      std::byte* const ghosts = ghosts_.emplace_back(numbers(matrix.ghosts.size())).data();
+      double* const ghosts = ghosts_.emplace_back(numbers(matrix.ghosts.size())).data();
       for (const LocalMatrix::Neighbour& n : matrix.neighbours)
-        requests_.add_receive(ghosts + bytes(n.first_ghost), bytes(n.ghosts), n.rank, set);
+        requests_.add_receive(ghosts + n.first_ghost, bytes(n.ghosts), n.rank, set);
       for (const LocalMatrix::Neighbour& n : matrix.neighbours)
-        requests_.add_send(false, out_.data() + bytes(n.first_sent), bytes(n.sent), n.rank, set);
+        requests_.add_send(false, out() + n.first_sent, bytes(n.sent), n.rank, set);
       if (set == 0)
         halo_requests_ = requests_.count();
       if (is_exchange)
@@ -58,23 +82,20 @@ class Communication {
     if (way == "mpi")
       return;
     queue_.emplace(stream);
-    for (const SumRange& range : ranges) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      check(MPIX_Allreduce_init(own_sums() + range.first, sums() + range.first, range.count, MPI_DOUBLE, MPI_SUM,
-                                MPI_COMM_WORLD, MPI_INFO_NULL, &request),
-            "MPIX_Allreduce_init");
-      requests_.add(request);
-      if (!is_exchange)
-        requests_.merge(requests_.count() - 1, 1, "none", "none");
-    }
+    MPI_Request sum = MPI_REQUEST_NULL;
+    check(MPIX_Allreduce_init(own_sums(), sums(), kSums, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &sum),
+          "MPIX_Allreduce_init");
+    requests_.add(sum);
+    if (!is_exchange)
+      requests_.merge(requests_.count() - 1, 1, "none", "none");
     requests_.match();
   }
 
   // In the stream's memory, but for the MPI of a GPU's stream, where it is pinned.
-  double* out() { return reinterpret_cast<double*>(out_.data()); }
-  const double* ghosts(int set) { return reinterpret_cast<const double*>(ghosts_[static_cast<size_t>(set)].data()); }
-  double* own_sums() { return reinterpret_cast<double*>(own_sums_.data()); }
-  double* sums() { return reinterpret_cast<double*>(sums_.data()); }
+  double* out() { return out_.data(); }
+  const double* ghosts(int set) { return ghosts_[static_cast<size_t>(set)].data(); }
+  double* own_sums() { return own_sums_.data(); }
+  double* sums() { return sums_.data(); }
 
   int sets() const { return static_cast<int>(ghosts_.size()); }
 
@@ -98,20 +119,20 @@ class Communication {
     return 0;
   }
 
-  // Adds up what the stream has put into own_sums(), in the order of ranks in all ways but mpi.
-  void start_sum(const SumRange& range) {
+  // Adds up what the stream has put into own_sums(), in the order of ranks in all ways but mpi. An
+  // element that has not changed keeps its sum.
+  void start_sum() {
     if (queue_)
-      return queue_->start(sum(range));
+      return queue_->start(sum());
     stream_.synchronize();
-    double *const own = own_sums() + range.first, *const all = sums() + range.first;
     if (is_overlapped_)
-      check(MPI_Iallreduce(own, all, range.count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &sum_), "MPI_Iallreduce");
+      check(MPI_Iallreduce(own_sums(), sums(), kSums, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &sum_), "MPI_Iallreduce");
     else
-      check(MPI_Allreduce(own, all, range.count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+      check(MPI_Allreduce(own_sums(), sums(), kSums, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
   }
-  void wait_sum(const SumRange& range) {
+  void wait_sum() {
     if (queue_)
-      return queue_->wait(sum(range));
+      return queue_->wait(sum());
     check(MPI_Wait(&sum_, MPI_STATUS_IGNORE), "MPI_Wait");
   }
 
@@ -129,23 +150,16 @@ class Communication {
   Json info() const { return queue_ ? queue_->info() : Json(); }
 
  private:
-  static size_t bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(double); }
-  AlignedBuffer numbers(size_t count) const {
-    return is_pinned_ ? AlignedBuffer::pinned(count * sizeof(double), *stream_.gpu())
-                      : AlignedBuffer(count * sizeof(double), stream_.gpu());
-  }
+  Array<double> numbers(size_t count) const { return {std::vector<double>(count), stream_, is_pinned_}; }
   MPI_Request* halo() { return requests_.data() + set_ * halo_requests_; }
-  // A sum is known by where it begins.
-  MPI_Request& sum(const SumRange& range) {
-    return requests_[static_cast<size_t>(sets() * halo_requests_ + range.first)];
-  }
+  MPI_Request& sum() { return requests_[static_cast<size_t>(requests_.count() - 1)]; }
 
   Stream& stream_;
   const bool is_overlapped_, is_pinned_;
-  AlignedBuffer out_, own_sums_, sums_;
-  std::vector<AlignedBuffer> ghosts_;
+  Array<double> out_, own_sums_, sums_;
+  std::vector<Array<double>> ghosts_;
   std::optional<StreamQueue> queue_;
-  RequestSet requests_;    // by set: receives, then sends; then the sums
+  RequestSet requests_;    // by set: receives, then sends; then the sum
   int halo_requests_ = 0;  // of a set
   int set_ = 0;            // of the halo to come, or under way
   MPI_Request sum_ = MPI_REQUEST_NULL;

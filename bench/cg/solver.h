@@ -8,12 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <initializer_list>
 #include <list>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,32 +24,6 @@
 
 namespace lanyard::bench::cg {
 
-// Values in a stream's memory.
-template <class T>
-class Array {
- public:
-  Array(const std::vector<T>& values, Stream& stream)
-      : count_(values.size()), buffer_(count_ * sizeof(T), stream.gpu()) {
-    write(values);
-  }
-  T* data() { return reinterpret_cast<T*>(buffer_.data()); }
-  // Both require that the stream is empty.
-  void write(const std::vector<T>& values) {
-    buffer_.write([&](std::span<std::byte> to) { std::memcpy(to.data(), values.data(), to.size()); });
-  }
-  std::vector<T> read() const {
-    return buffer_.read([&](std::span<const std::byte> from) {
-      std::vector<T> values(count_);
-      std::memcpy(static_cast<void*>(values.data()), from.data(), from.size());
-      return values;
-    });
-  }
-
- private:
-  size_t count_;
-  AlignedBuffer buffer_;
-};
-
 // One thread. Every rank makes the same calls in the same order; errors end the job.
 class Solver {
  public:
@@ -60,8 +32,7 @@ class Solver {
   Solver(bool is_pipelined, const std::string& way, const LocalMatrix& matrix, int64_t most_iterations, Stream& stream)
       : matrix_(matrix),
         stream_(stream),
-        communication_(way, matrix, is_pipelined ? std::vector{kBoth} : std::vector{kProductOnly, kSquareOnly},
-                       is_pipelined, stream),
+        communication_(way, matrix, is_pipelined, stream),
         r_(vector()),
         x_(vector()),
         state_({State()}, stream),
@@ -118,7 +89,6 @@ class Solver {
  private:
   using Vector = Array<double>;
   using Steps = std::vector<std::function<void()>>;
-  static constexpr SumRange kProductOnly{kProduct, 1}, kSquareOnly{kSquare, 1}, kBoth{kProduct, 2};
 
   // ---- The algorithms: they add the steps of begin_, then of iteration_
 
@@ -128,16 +98,16 @@ class Solver {
 
     product(x_, t);
     axpys({axpy(r_, -1, nullptr, t)});  // r = b - A x
-    dot(kSquareOnly, r_, r_);
+    dot(kSquare, r_, r_);
     scalars(StepKernel::kResidual);
 
     steps_ = &iteration_;
     axpys({aypx(p, beta, r_)});  // beta is 0 in the first iteration
     product(p, t);
-    dot(kProductOnly, p, t);
+    dot(kProduct, p, t);
     scalars(StepKernel::kDirection);
     axpys({axpy(x_, 1, alpha, p), axpy(r_, -1, alpha, t)});
-    dot(kSquareOnly, r_, r_);
+    dot(kSquare, r_, r_);
     scalars(StepKernel::kResidual);
   }
 
@@ -150,9 +120,9 @@ class Solver {
     product(r_, w);
 
     steps_ = &iteration_;
-    start_dots(kBoth, {{&r_, &w}, {&r_, &r_}});
+    start_dots(kProduct, {{&r_, &w}, {&r_, &r_}});
     product(w, q);  // while the sums are in flight
-    wait_dots(kBoth);
+    add([this] { communication_.wait_sum(); });
     scalars(StepKernel::kPipelined);
     axpys({aypx(z, beta, q), aypx(s, beta, w), aypx(p, beta, r_), axpy(x_, 1, alpha, p), axpy(r_, -1, alpha, s),
            axpy(w, -1, alpha, z)});
@@ -180,8 +150,8 @@ class Solver {
     });
   }
 
-  // One or two dot products, over all ranks.
-  void start_dots(const SumRange& range, std::initializer_list<std::array<Vector*, 2>> factors) {
+  // One or two dot products, over all ranks, whose sums begin at `first`.
+  void start_dots(int first, std::initializer_list<std::array<Vector*, 2>> factors) {
     DotKernel kernel{};
     kernel.state = state_.data();
     kernel.length = matrix_.size();
@@ -189,18 +159,15 @@ class Solver {
       kernel.a[kernel.count] = a->data();
       kernel.b[kernel.count++] = b->data();
     }
-    kernel.results = communication_.own_sums() + range.first;
+    kernel.results = communication_.own_sums() + first;
     kernel.partial = partial_;
     kernel.parts_ready = parts_ready_;
     add(kernel);
-    add([this, range] { communication_.start_sum(range); });
+    add([this] { communication_.start_sum(); });
   }
-  void wait_dots(const SumRange& range) {
-    add([this, range] { communication_.wait_sum(range); });
-  }
-  void dot(const SumRange& range, Vector& a, Vector& b) {
-    start_dots(range, {{&a, &b}});
-    wait_dots(range);
+  void dot(int place, Vector& a, Vector& b) {
+    start_dots(place, {{&a, &b}});
+    add([this] { communication_.wait_sum(); });
   }
 
   void scalars(StepKernel::Kind kind) { add(StepKernel{state_.data(), kind, communication_.sums(), history_.data()}); }
