@@ -12,8 +12,6 @@
 
 #include <lanyard/lanyard.h>
 #include "bench/program.h"
-#include "bench/queue.h"
-#include "bench/report.h"
 #include "bench/streams.h"
 
 namespace lanyard::bench {
@@ -140,11 +138,11 @@ class Measurement {
       run(o_.batch);  // warms up
       std::vector<double> trials;
       for (int trial = 0; trial < o_.trials; ++trial) {
-        process_.barrier();
-        const double begin = MPI_Wtime();
-        for (int done = 0; done < o_.operations; done += o_.batch)
-          run(std::min(o_.batch, o_.operations - done));
-        trials.push_back(process_.largest(MPI_Wtime() - begin) * 1e6 / o_.operations);
+        const double seconds = process_.timed([&] {
+          for (int done = 0; done < o_.operations; done += o_.batch)
+            run(std::min(o_.batch, o_.operations - done));
+        });
+        trials.push_back(seconds * 1e6 / o_.operations);
         verified = process_.all(operation.right()) && verified;
       }
       const Estimate us = estimate(trials);
@@ -153,14 +151,14 @@ class Measurement {
                    {"bytes", bytes},
                    {"mode", mode},
                    {"us_mean", us.mean},
-                   {"us_ci95", or_null(us.ci95)},
+                   {"us_ci95", us.ci95},
                    {"us_min", us.min},
                    {"ratio", us.mean / baseline},
                    {"entries", entries},
                    {"verified", verified}});
     };
     RequestSet requests;
-    requests.add(operation.make());
+    requests.add(Request(operation.make()));
     MPI_Request& request = requests[0];
     measure("persistent", Json(), [&](int times) {
       for (int i = 0; i < times; ++i) {
@@ -218,9 +216,7 @@ int run(int argc, char** argv, const MpiProcess& process) {
     for (const uint64_t bytes : collective == "barrier" ? std::vector<uint64_t>{0} : options.bytes)
       measurement.run(collective, bytes);
   add_nic(report, measurement.info());
-  if (process.is_first())
-    report.print(options.format);
-  return report.verified() ? 0 : kExitMismatch;
+  return finish(report, options.format, process);
 }
 
 }  // namespace

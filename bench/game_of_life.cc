@@ -4,27 +4,20 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
+#include <cstring>
 #include <functional>
-#include <limits>
-#include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "bench/collect.h"
+#include "bench/generations.h"
 #include "bench/halo/halo.h"
 #include "bench/life.h"
 #include "bench/program.h"
-#include "bench/queue.h"
-#include "bench/report.h"
 #include "bench/streams.h"
 
 namespace lanyard::bench {
 namespace {
 
-using halo::Extent;
 using halo::Mode;
 using Grid = halo::Grid<2>;
 
@@ -35,21 +28,16 @@ struct NamedMode {
 // The baseline first: it runs before there is a network card.
 constexpr NamedMode kModes[] = {{"mpi", Mode::kMpi}, {"send", Mode::kSend}, {"rsend", Mode::kReadySend}};
 
-struct Options {
+struct Options : LoopOptions {
   std::vector<long> size = {512};
-  long steps = 100;
   std::string mode = "all";
   uint64_t seed = 1;
   double density = 0.35;
   std::string pattern = "random";
   std::string verify = "full";
-  long warmup = 8;
-  long batch = 12;
   int cell_bytes = 1;
-  std::string memory = "host";
   std::string exchange = "off";
   bool collective = false;
-  std::string format = "text";
 
   long rows() const { return size.front(); }
   long columns() const { return size.back(); }
@@ -67,11 +55,9 @@ struct Options {
 };
 
 void declare(CLI::App& app, Options& o) {
-  constexpr long kMany = std::numeric_limits<int>::max();
   app.add_option("--size", o.size, "rows and columns of the grid, or one number for both (default: 512)")
       ->expected(1, 2)
       ->check(CLI::Range(1L, kMany));
-  app.add_option("--steps", o.steps, "timed generations (default: 100)")->check(CLI::Range(1L, kMany));
   app.add_option("--mode", o.mode, "mpi, send, rsend or all (default: all)")
       ->check(CLI::IsMember({"mpi", "send", "rsend", "all"}));
   app.add_option("--seed", o.seed, "of the random pattern (default: 1)");
@@ -81,9 +67,6 @@ void declare(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"random", "gliders"}));
   app.add_option("--verify", o.verify, "full: every cell against a serial reference; none (default: full)")
       ->check(CLI::IsMember({"full", "none"}));
-  app.add_option("--warmup", o.warmup, "generations before the timed ones (default: 8)")->check(CLI::Range(0L, kMany));
-  app.add_option("--batch", o.batch, "stream modes: steps enqueued before the host waits (default: 12)")
-      ->check(CLI::Range(1L, kMany));
   app.add_option("--cell-bytes", o.cell_bytes, "bytes of a cell, 1 or 8 (default: 1)")->check(CLI::IsMember({1, 8}));
   app.add_option(
          "--exchange", o.exchange,
@@ -92,8 +75,7 @@ void declare(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"off", "1", "2"}));
   app.add_flag("--collective", o.collective,
                "mode send: the messages of a step are one neighbour collective; all has no rsend then");
-  add_memory(app, o.memory);
-  add_format(app, o.format);
+  add_loop_options(app, o);
 }
 
 // Ranks in a rectangle, the longer side along the longer side of the grid if that fits.
@@ -117,100 +99,15 @@ std::string mistake(const Options& o, const Grid& grid) {
     return "--collective and --exchange exclude each other: a collective's messages are an exchange by themselves";
   if (o.pattern != "gliders")
     return "";
-  if (std::min(o.rows(), o.columns()) < LifePattern::kGliderSpacing)
-    return fmt::format("--pattern gliders needs at least {} rows and columns", LifePattern::kGliderSpacing);
+  if (std::min(o.rows(), o.columns()) < kGliderSpacing)
+    return fmt::format("--pattern gliders needs at least {} rows and columns", kGliderSpacing);
   if (o.steps % 4 != 0)
     return "--pattern gliders needs --steps that are a multiple of 4";
   return "";
 }
 
-// The two generations of a rank, in the stream's memory, and the loop over them.
-class LifeLoop {
- public:
-  LifeLoop(Mode mode, const Options& options, const Grid& grid, const Streams& streams)
-      : options_(options), grid_(grid), shape_(grid, 1), stream_(streams.make()) {
-    if (mode.way != Mode::kMpi)
-      queue_.emplace(*stream_);
-    const halo::CellType type = is_small() ? halo::cell_type<uint8_t>() : halo::cell_type<uint64_t>();
-    halo_.emplace(grid, halo::Options{.mode = mode}, std::vector{type}, MPI_COMM_WORLD, *stream_,
-                  queue_ ? queue_->handle() : MPIX_QUEUE_NULL);
-    for (AlignedBuffer& generation : generations_)
-      generation = AlignedBuffer(shape_.size() * static_cast<size_t>(options.cell_bytes), stream_->gpu());
-    for (size_t i = 0; i < 2; ++i) {
-      std::byte* const from = generations_[i].data();
-      fields_[i] =
-          is_small() ? &halo_->bind(reinterpret_cast<uint8_t*>(from)) : &halo_->bind(reinterpret_cast<uint64_t*>(from));
-      steps_[i] = {from, generations_[1 - i].data(), options.cell_bytes, shape_.counts[0], shape_.counts[1]};
-    }
-  }
-
-  void fill(const LifePattern& pattern) { is_small() ? fill_cells<uint8_t>(pattern) : fill_cells<uint64_t>(pattern); }
-
-  // In the stream modes the host only enqueues, and waits after every batch.
-  void run(long steps, Progress& progress) {
-    for (long step = 0; step < steps; ++step) {
-      halo_->enqueue_gather(*fields_[step % 2]);
-      stream_->launch(steps_[step % 2]);
-      if ((step + 1) % options_.batch != 0)
-        continue;
-      if (queue_)
-        halo_->synchronize();
-      progress.at(step + 1);
-    }
-    halo_->synchronize();
-  }
-
-  // Of the queue; null in mode mpi.
-  Json info() const { return queue_ ? queue_->info() : Json(); }
-  // The grid after so many steps, on rank 0. Requires that the stream is empty. Collective.
-  std::optional<LifeGrid> collect(long steps) const {
-    return is_small() ? collect_cells<uint8_t>(steps) : collect_cells<uint64_t>(steps);
-  }
-
- private:
-  bool is_small() const { return options_.cell_bytes == 1; }
-
-  // Requires an empty stream. Fills all but the owned cells of the first generation with a value
-  // that no cell ever has: ghosts left dead by mistake could go unnoticed.
-  template <class T>
-  void fill_cells(const LifePattern& pattern) {
-    constexpr std::byte kPoison{0x55};
-    const Extent rows = grid_.mine(0), columns = grid_.mine(1);
-    for (AlignedBuffer& generation : generations_)
-      generation.write([&](std::span<std::byte> bytes) {
-        std::fill(bytes.begin(), bytes.end(), kPoison);
-        T* const cells = reinterpret_cast<T*>(bytes.data());
-        for (long r = 0; &generation == &generations_[0] && r < rows.count; ++r)
-          for (long c = 0; c < columns.count; ++c)
-            cells[shape_.at(r, c)] = pattern.at(rows.first + r, columns.first + c, grid_.cells[1]);
-      });
-  }
-  template <class T>
-  std::optional<LifeGrid> collect_cells(long steps) const {
-    const std::vector<T> cells =
-        generations_[static_cast<size_t>(steps % 2)].read([&](std::span<const std::byte> block) {
-          return bench::collect(reinterpret_cast<const T*>(block.data()), shape_, grid_, MPI_COMM_WORLD);
-        });
-    if (cells.empty())
-      return std::nullopt;
-    LifeGrid grid(grid_.cells[0], grid_.cells[1]);
-    // What no cell ever holds must not become one that it does.
-    std::transform(cells.begin(), cells.end(), grid.cells.begin(),
-                   [](T cell) { return static_cast<Cell>(std::min<T>(cell, 2)); });
-    return grid;
-  }
-
-  const Options& options_;
-  const Grid& grid_;
-  const halo::Shape<2> shape_;
-  std::unique_ptr<Stream> stream_;
-  std::optional<StreamQueue> queue_;
-  std::array<AlignedBuffer, 2> generations_;
-  std::array<LifeKernel, 2> steps_;
-  std::optional<halo::Halo<2>> halo_;
-  std::array<const halo::Halo<2>::Fields*, 2> fields_{};
-};
-
+// T: an unsigned integer, the cell of a block.
+template <class T>
 class GameOfLife {
  public:
   GameOfLife(const Options& options, const Grid& grid, const MpiProcess& process)
@@ -218,10 +115,11 @@ class GameOfLife {
         grid_(grid),
         streams_(options.memory == "device", "game_of_life", process),
         process_(process),
-        pattern_(options.pattern == "gliders" ? LifePattern::gliders(options.rows(), options.columns())
-                                              : LifePattern::random(options.seed, options.density)) {}
+        pattern_(options.pattern == "gliders" ? gliders(options.rows(), options.columns())
+                                              : random_life(options.seed, options.density, options.columns())) {}
 
-  Report run() {
+  // The exit status.
+  int run() {
     Report report("game_of_life");
     report.fact("mpi", mpi_library());
     report.fact("ranks", process_.ranks());
@@ -236,73 +134,89 @@ class GameOfLife {
     report.fact("exchange", options_.exchange);
     report.fact("collective", options_.collective);
     double baseline = 0;
+    bool is_right = true;  // an unlisted baseline
     for (const NamedMode& mode : kModes) {
-      const bool is_baseline = mode.way == Mode::kMpi;
-      if (!is_baseline && !options_.wants(mode))
+      const bool is_baseline = mode.way == Mode::kMpi, is_listed = options_.wants(mode);
+      if (!is_baseline && !is_listed)
         continue;
       Json row = measure(mode);
       const double us = row["us_per_step"];
-      if (is_baseline)
-        baseline = us;
+      baseline = is_baseline ? us : baseline;
       row["baseline_us_per_step"] = baseline;
       row["ratio"] = us / baseline;
       // The last column.
-      const Json verified = options_.verify == "full" ? Json(measured_right_) : Json();
-      row["verified"] = verified;
-      if (options_.wants(mode))
+      row["verified"] = options_.verify == "full" ? Json(measured_right_) : Json();
+      if (is_listed)
         report.add(row);
       else
-        baseline_is_right_ = measured_right_;
+        is_right = measured_right_;
     }
     add_nic(report, nic_);
-    return report;
+    return finish(report, options_.format, process_, is_right);
   }
-  // Whether an unlisted baseline was right.
-  bool baseline_is_right() const { return baseline_is_right_; }
 
  private:
   // Returns a row without the columns of the baseline and the check. Sets measured_right_.
   Json measure(const NamedMode& mode) {
-    LifeLoop loop(options_.halo(mode), options_, grid_, streams_);
+    Generations<2, T> cells(grid_, {.mode = options_.halo(mode)}, streams_, options_.batch, MPI_COMM_WORLD);
+    const halo::Shape<2>& shape = cells.shape();
+    std::array<LifeKernel, 2> kernels;
+    for (size_t i = 0; i < 2; ++i)
+      kernels[i] = {cells.cells(i), cells.cells(1 - i), sizeof(T), shape.counts[0], shape.counts[1]};
+    const auto step = [&](long i) {
+      cells.halo().enqueue_gather(cells.fields(i % 2));
+      cells.stream().launch(kernels[i % 2]);
+    };
+    // All but the owned cells of the first generation get a value that no cell ever has: ghosts
+    // left dead by mistake could go unnoticed.
+    const auto start = [&](size_t generation, T* to) {
+      std::memset(to, 0x55, shape.size() * sizeof(T));
+      for (long r = 0; generation == 0 && r < shape.counts[0]; ++r)
+        for (long c = 0; c < shape.counts[1]; ++c)
+          to[shape.at(r, c)] = pattern_(grid_.mine(0).first + r, grid_.mine(1).first + c);
+    };
     Progress progress(fmt::format("game_of_life: mode {}", mode.name), options_.steps, process_.is_first());
-    loop.fill(pattern_);
-    loop.run(options_.warmup, progress);
-    loop.fill(pattern_);
-    const Json before = loop.info();
-
-    process_.barrier();
-    const auto begin = std::chrono::steady_clock::now();
-    loop.run(options_.steps, progress);
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-
-    const double seconds = process_.largest(elapsed.count()), steps = static_cast<double>(options_.steps);
-    const Json after = loop.info();
+    cells.fill(start);
+    cells.run(options_.warmup, progress, step);
+    cells.fill(start);
+    const Json before = cells.info();
+    const double seconds = cells.timed(options_.steps, progress, step), steps = static_cast<double>(options_.steps);
+    const Json after = cells.info();
     Json row = {{"mode", mode.name}, {"seconds", seconds}, {"us_per_step", seconds * 1e6 / steps}};
     add_entries(row, before, after);
     row["entries_per_step"] = after.is_null() ? Json() : Json(row["entries_posted"].get<double>() / steps);
     if (!after.is_null())
       nic_ = after;
-    measured_right_ = options_.verify != "full" || is_right(mode, loop.collect(options_.steps));
+    if (options_.verify != "full")
+      return row;
+    const std::vector<T> found = cells.collect(options_.steps % 2);
+    const std::string wrong = process_.is_first() ? difference(found) : "";
+    if (!wrong.empty())
+      fmt::print(stderr, "game_of_life: mode {}: after {} steps {}\n", mode.name, options_.steps, wrong);
+    measured_right_ = process_.all(wrong.empty());
     return row;
   }
 
-  // Collective; rank 0 has the grid.
-  bool is_right(const NamedMode& mode, const std::optional<LifeGrid>& grid) {
-    const std::string wrong = grid ? difference(*grid) : "";
-    if (!wrong.empty())
-      fmt::print(stderr, "game_of_life: mode {}: after {} steps {}\n", mode.name, options_.steps, wrong);
-    return process_.all(wrong.empty());
-  }
-
-  // Rank 0.
-  std::string difference(const LifeGrid& found) {
-    const LifeGrid start = pattern_.grid(options_.rows(), options_.columns());
-    if (!reference_)
-      reference_ = life_reference(start, options_.steps);
-    const std::string wrong = first_difference(found, *reference_);
+  // The first cell in row-major order that is not as the reference has it, or where a glider should
+  // be, in words; empty when all are. Rank 0.
+  std::string difference(const std::vector<T>& found) {
+    const long rows = options_.rows(), columns = options_.columns(), flown = options_.steps / 4;
+    if (reference_.empty())
+      reference_ = life_reference(pattern_, rows, columns, options_.steps);
+    const auto first_difference = [&](const LifePattern& expected) -> std::string {
+      for (long r = 0; r < rows; ++r)
+        for (long c = 0; c < columns; ++c)
+          if (const T cell = found[static_cast<size_t>(r * columns + c)]; cell != expected(r, c))
+            return fmt::format("cell ({}, {}) is {}, should be {}", r, c, cell, expected(r, c));
+      return "";
+    };
+    const std::string wrong =
+        first_difference([&](long r, long c) { return reference_[static_cast<size_t>(r * columns + c)]; });
     if (!wrong.empty() || options_.pattern != "gliders")
       return wrong;
-    const std::string unshifted = first_difference(found, life_shifted(start, options_.steps / 4));
+    const std::string unshifted = first_difference([&](long r, long c) {
+      return pattern_((r + rows - flown % rows) % rows, (c + columns - flown % columns) % columns);
+    });
     return unshifted.empty() ? "" : "gliders are not where they should be: " + unshifted;
   }
 
@@ -311,10 +225,9 @@ class GameOfLife {
   const Streams streams_;
   const MpiProcess& process_;
   const LifePattern pattern_;
-  std::optional<LifeGrid> reference_;
+  std::vector<Cell> reference_;
   Json nic_;  // of the last mode that has a queue
   bool measured_right_ = true;
-  bool baseline_is_right_ = true;
 };
 
 int run(int argc, char** argv, const MpiProcess& process) {
@@ -326,11 +239,8 @@ int run(int argc, char** argv, const MpiProcess& process) {
   const Grid grid = make_grid(options);
   if (const std::string what = mistake(options, grid); !what.empty())
     return usage_error(process, "game_of_life", what);
-  GameOfLife game(options, grid, process);
-  const Report report = game.run();
-  if (process.is_first())
-    report.print(options.format);
-  return report.verified() && game.baseline_is_right() ? 0 : kExitMismatch;
+  return options.cell_bytes == 1 ? GameOfLife<uint8_t>(options, grid, process).run()
+                                 : GameOfLife<uint64_t>(options, grid, process).run();
 }
 
 }  // namespace

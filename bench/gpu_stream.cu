@@ -51,11 +51,11 @@ __global__ void life(LifeKernel what) {
     return;
   for (long r = lines.first; r < what.rows; r += lines.step) {
     const long cell = (r + 1) * stride + lines.column + 1;
-    const T* const here = reinterpret_cast<const T*>(what.from) + cell;
+    const T* const here = static_cast<const T*>(what.from) + cell;
     const T* const above = here - stride;
     const T* const below = here + stride;
     const T neighbours = above[-1] + above[0] + above[1] + here[-1] + here[1] + below[-1] + below[0] + below[1];
-    reinterpret_cast<T*>(what.to)[cell] = (neighbours | here[0]) == 3;
+    static_cast<T*>(what.to)[cell] = (neighbours | here[0]) == 3;
   }
 }
 
@@ -67,7 +67,7 @@ __global__ void jacobi(JacobiKernel what) {
   for (long line = lines.first; line < what.count * what.rows; line += lines.step) {
     const long slab = what.first + line / what.rows * what.step;
     const long cell = slab * what.slab_stride + line % what.rows * what.row_stride + lines.column;
-    reinterpret_cast<T*>(what.to)[cell] = jacobi_next(reinterpret_cast<const T*>(what.from) + cell, what);
+    static_cast<T*>(what.to)[cell] = jacobi_next(static_cast<const T*>(what.from) + cell, what);
   }
 }
 
@@ -96,24 +96,16 @@ class GpuStream final : public halo::GpuStream<Stream, Gpu> {
   void* address() override { return &stream_; }
 
   using halo::GpuStream<Stream, Gpu>::launch;
-  void launch(const CopyKernel& kernel) override {
-    copy<<<gpu_blocks(kernel.bytes / 16), kThreads, 0, stream_>>>(kernel);
-    check(GPU(GetLastError)(), "launch of the copy kernel");
-  }
+  void launch(const CopyKernel& kernel) override { run("copy", copy, gpu_blocks(kernel.bytes / 16), kThreads, kernel); }
   void launch(const LifeKernel& kernel) override {
-    const auto run = kernel.cell_bytes == 1 ? life<uint8_t> : life<uint64_t>;
-    run<<<grid(kernel.columns, kernel.rows), kLineThreads, 0, stream_>>>(kernel);
-    check(GPU(GetLastError)(), "launch of the life kernel");
+    const auto function = kernel.cell_bytes == 1 ? life<uint8_t> : life<uint64_t>;
+    run("life", function, grid(kernel.columns, kernel.rows), kLineThreads, kernel);
   }
   void launch(const JacobiKernel& kernel) override {
-    const auto run = kernel.cell_bytes == 4 ? jacobi<float> : jacobi<double>;
-    run<<<grid(kernel.columns, kernel.count * kernel.rows), kLineThreads, 0, stream_>>>(kernel);
-    check(GPU(GetLastError)(), "launch of Jacobi's kernel");
+    const auto function = kernel.cell_bytes == 4 ? jacobi<float> : jacobi<double>;
+    run("jacobi", function, grid(kernel.columns, kernel.count * kernel.rows), kLineThreads, kernel);
   }
-  void launch(const TripsKernel& kernel) override {
-    trips<<<1, kTripThreads, 0, stream_>>>(kernel);
-    check(GPU(GetLastError)(), "launch of the round trip kernel");
-  }
+  void launch(const TripsKernel& kernel) override { run("round trip", trips, 1, kTripThreads, kernel); }
 
   std::string device_name() const override {
 #ifdef __HIP__
@@ -148,6 +140,11 @@ class GpuStream final : public halo::GpuStream<Stream, Gpu> {
   }
 
  private:
+  template <class Argument>
+  void run(const char* name, void (*kernel)(Argument), dim3 blocks, dim3 threads, const Argument& argument) {
+    kernel<<<blocks, threads, 0, stream_>>>(argument);
+    check(GPU(GetLastError)(), (std::string("launch of kernel ") + name).c_str());
+  }
   static constexpr dim3 kLineThreads{64, 4};
   static dim3 grid(long columns, long lines) {
     const auto blocks = [](long cells, unsigned each) { return static_cast<unsigned>((cells + each - 1) / each); };

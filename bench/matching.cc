@@ -10,12 +10,12 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <lanyard/lanyard.h>
 #include "bench/program.h"
-#include "bench/queue.h"
-#include "bench/report.h"
+#include "bench/streams.h"
 
 namespace lanyard::bench {
 namespace {
@@ -62,7 +62,7 @@ class Messages {
     std::vector<MPI_Request> requests(tags_.size());
     for (size_t i = 0; i < tags_.size(); ++i)
       values_[i] = process_.is_first() ? value_of(tags_[i]) : 0;
-    const double seconds = timed([&] {
+    const double seconds = process_.timed([&] {
       for (size_t i = 0; i < tags_.size(); ++i)
         if (process_.is_first())
           check(MPI_Isend(&values_[i], sizeof(Value), MPI_BYTE, 1, tags_[i], MPI_COMM_WORLD, &requests[i]),
@@ -86,8 +86,8 @@ class Messages {
         requests.add_send(false, &values_[i], sizeof(Value), 1, tags_[i]);
       else
         requests.add_receive(&values_[i], sizeof(Value), 0, tags_[i]);
-    const double seconds =
-        timed([&] { check(MPIX_Matchall(requests.count(), requests.data(), statuses.data()), "MPIX_Matchall"); });
+    const double seconds = process_.timed(
+        [&] { check(MPIX_Matchall(requests.count(), requests.data(), statuses.data()), "MPIX_Matchall"); });
     for (size_t i = 0; i < tags_.size(); ++i) {
       int matched = 0;
       check(MPIX_Is_matched(requests[i], &matched), "MPIX_Is_matched");
@@ -101,14 +101,6 @@ class Messages {
   bool right() const { return process_.all(right_); }
 
  private:
-  template <typename Body>
-  double timed(Body body) const {
-    process_.barrier();
-    const double begin = MPI_Wtime();
-    body();
-    return process_.largest(MPI_Wtime() - begin);
-  }
-
   static bool is_of(const MPI_Status& status, int tag) {
     int bytes = 0;
     check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
@@ -143,35 +135,29 @@ int run(int argc, char** argv, const MpiProcess& process) {
   report.fact("mpi", mpi_library());
   report.fact("order", options.order);
   report.fact("trials", options.trials);
-  struct Plain {
-    Estimate us;
-    bool right = false;
-  };
   // All plain messages come first, before the card's threads have anything to do.
-  std::vector<Plain> plains;
+  std::vector<std::pair<Estimate, bool>> plains;
   for (const int pairs : options.pairs) {
     Messages messages(process, pairs, options.order);
     const Estimate us = measure(options.trials, pairs, [&] { return messages.send_all(); });
-    plains.push_back({us, messages.right()});
+    plains.emplace_back(us, messages.right());
   }
   for (size_t i = 0; i < plains.size(); ++i) {
     const int pairs = options.pairs[i];
     Messages messages(process, pairs, options.order);
     const Estimate match = measure(options.trials, pairs, [&] { return messages.match_all(); });
-    const Estimate& plain = plains[i].us;
+    const auto& [plain, is_plain_right] = plains[i];
     report.add({{"pairs", pairs},
                 {"match_us_mean", match.mean},
-                {"match_us_ci95", or_null(match.ci95)},
+                {"match_us_ci95", match.ci95},
                 {"match_us_min", match.min},
                 {"plain_us_mean", plain.mean},
-                {"plain_us_ci95", or_null(plain.ci95)},
+                {"plain_us_ci95", plain.ci95},
                 {"plain_us_min", plain.min},
                 {"ratio", match.mean / plain.mean},
-                {"verified", messages.right() && plains[i].right}});
+                {"verified", messages.right() && is_plain_right}});
   }
-  if (process.is_first())
-    report.print(options.format);
-  return report.verified() ? 0 : kExitMismatch;
+  return finish(report, options.format, process);
 }
 
 }  // namespace

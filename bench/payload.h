@@ -48,15 +48,12 @@ class Payload {
   // The first byte that is not as fill() writes it.
   std::optional<Mismatch> verify(std::span<const std::byte> bytes) const {
     for (size_t i = 0; i < bytes.size(); i += 8) {
-      const size_t length = std::min<size_t>(8, bytes.size() - i);
-      std::byte expected[8];
       const uint64_t word = word_at(i / 8);
-      std::memcpy(expected, &word, 8);
-      if (std::memcmp(expected, &bytes[i], length) == 0)
+      if (std::memcmp(&word, &bytes[i], std::min<size_t>(8, bytes.size() - i)) == 0)
         continue;
-      for (size_t k = 0; k < length; ++k)
-        if (bytes[i + k] != expected[k])
-          return Mismatch{i + k, expected[k], bytes[i + k]};
+      while (bytes[i] == at(i))
+        ++i;
+      return Mismatch{i, at(i), bytes[i]};
     }
     return std::nullopt;
   }

@@ -6,39 +6,26 @@
 #include <bit>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/nccl.h"
 #include "bench/program.h"
-#include "bench/report.h"
 #include "bench/round_trip.h"
-#include "bench/streams.h"
 
 namespace lanyard::bench {
 namespace {
 
-struct NamedMode {
-  const char* name;
-  PingpongMode mode;
-  bool has_stream;
-  bool has_queue;
-  // Part of "all" where memory is the host's, and a GPU's.
-  bool is_usual_on_host;
-  bool is_usual_on_device;
-};
+using Means = PingpongMode::Means;
+using Way = PingpongMode::Way;
 // In the order of the runs. Modes without a stream run before there is one, and modes without a
 // queue before there is a network card: so no thread of theirs disturbs a baseline.
-constexpr NamedMode kModes[] = {
-    {"sendrecv", PingpongMode::kSendrecv, false, false, true, false},
-    {"persistent", PingpongMode::kPersistent, false, false, true, false},
-    {"mpi", PingpongMode::kMpi, true, false, true, true},
-    {"nccl", PingpongMode::kNccl, true, false, false, true},
-    {"nccl-graph", PingpongMode::kNcclGraph, true, false, false, true},
-    {"send", PingpongMode::kSend, true, true, true, true},
-    {"rsend", PingpongMode::kRsend, true, true, true, true},
-    {"graph", PingpongMode::kGraph, true, true, false, true},
-    {"kernel", PingpongMode::kKernel, true, true, false, true},
+constexpr PingpongMode kModes[] = {
+    {"sendrecv", Means::kMpi, Way::kHost, true, false},     {"persistent", Means::kMpi, Way::kPersistent, true, false},
+    {"mpi", Means::kMpi, Way::kStream, true, true},         {"nccl", Means::kNccl, Way::kStream, false, true},
+    {"nccl-graph", Means::kNccl, Way::kGraph, false, true}, {"send", Means::kQueue, Way::kStream, true, true},
+    {"rsend", Means::kQueue, Way::kReady, true, true},      {"graph", Means::kQueue, Way::kGraph, false, true},
+    {"kernel", Means::kQueue, Way::kKernel, false, true},
 };
 constexpr size_t kMaxKernelBytes = size_t{64} << 10;  // one block copies them
 constexpr int kDoorbellTrials = 31;
@@ -64,7 +51,7 @@ struct Options {
   std::string format = "text";
 
   bool has(const char* mode) const { return std::find(modes.begin(), modes.end(), mode) != modes.end(); }
-  bool wants(const NamedMode& mode, bool on_device) const {
+  bool wants(const PingpongMode& mode, bool on_device) const {
     const bool is_usual = on_device ? mode.is_usual_on_device : mode.is_usual_on_host;
     return has(mode.name) || (has("all") && is_usual);
   }
@@ -84,7 +71,7 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--batch", o.batch, "stream modes: round trips enqueued before the host waits (default: 64)")
       ->check(CLI::Range(uint64_t{1}, kMaxIterations));
   std::vector<std::string> names{"all"};
-  for (const NamedMode& mode : kModes)
+  for (const PingpongMode& mode : kModes)
     names.push_back(mode.name);
   app.add_option("--mode", o.modes,
                  "all, or a comma list of sendrecv, persistent, mpi, nccl, nccl-graph, send, rsend, graph, kernel; "
@@ -125,124 +112,112 @@ std::string mistake(const Options& o) {
 class Pingpong {
  public:
   Pingpong(const Options& options, const MpiProcess& process)
-      : options_(options),
-        process_(process),
-        streams_(options.memory == "device", "pingpong", process),
-        baseline_(streams_.has_device() ? PingpongMode::kMpi : PingpongMode::kSendrecv) {}
+      : options_(options), process_(process), streams_(options.memory == "device", "pingpong", process) {}
 
-  Report run() {
-    Report report("pingpong");
-    report.fact("mpi", mpi_library());
-    report.fact("ranks", process_.ranks());
-    report.fact("pack", options_.pack);
-    report.fact("exchange", options_.exchange);
-    report.fact("buffers", options_.buffers);
-    report.fact("trials", options_.trials);
-    streams_.describe(report);
-    for (const NamedMode& mode : kModes) {
-      // The baseline is measured in any case.
-      const bool is_baseline = mode.mode == baseline_;
-      if (is_baseline)
-        report.fact("baseline", mode.name);
+  // The exit status.
+  int run() {
+    report_.fact("mpi", mpi_library());
+    report_.fact("ranks", process_.ranks());
+    report_.fact("pack", options_.pack);
+    report_.fact("exchange", options_.exchange);
+    report_.fact("buffers", options_.buffers);
+    report_.fact("trials", options_.trials);
+    streams_.describe(report_);
+    for (const PingpongMode& mode : kModes) {
       const bool wanted = options_.wants(mode, streams_.has_device());
-      if (!wanted && !is_baseline)
-        continue;
-      if (streams_.has_device() && !mode.has_stream) {
+      if (is_baseline(mode))
+        report_.fact("baseline", mode.name);
+      if (wanted && streams_.has_device() && !mode.has_stream())
         skip(mode, "needs host memory");
-        continue;
-      }
-      for (Json& row : measure(mode)) {
-        baseline_is_right_ = baseline_is_right_ && (wanted || row["verified"] == true);
-        if (wanted)
-          report.add(std::move(row));
-      }
+      else if (wanted || is_baseline(mode))  // which is measured in any case
+        measure(mode, wanted);
     }
-    if (options_.doorbell)
-      measure_doorbells(report);
-    std::stable_sort(report.rows().begin(), report.rows().end(),
+    for (const PingpongMode& mode : kModes)
+      if (options_.doorbell && mode.means == Means::kQueue && mode.way != Way::kReady &&
+          (mode.way != Way::kGraph || streams_.has_device()))
+        measure_doorbell(mode);
+    std::stable_sort(report_.rows().begin(), report_.rows().end(),
                      [](const Json& a, const Json& b) { return a["bytes"] < b["bytes"]; });
     if (nccl_ != nullptr)
-      report.fact("nccl", nccl_->version());
-    add_nic(report, queue_ != nullptr ? queue_->info() : Json());
-    return report;
+      report_.fact("nccl", nccl_->version());
+    add_nic(report_, info());
+    return finish(report_, options_.format, process_, is_right_);
   }
-  // Whether an unlisted baseline was right.
-  bool baseline_is_right() const { return baseline_is_right_; }
-  // False where there were to be exchanges and could be none.
-  bool has_exchanges() const { return has_exchanges_; }
 
  private:
-  bool is_merged(const NamedMode& mode) const { return options_.exchange && mode.mode == PingpongMode::kSend; }
-
-  static bool has_nccl(const NamedMode& mode) {
-    return mode.mode == PingpongMode::kNccl || mode.mode == PingpongMode::kNcclGraph;
+  bool is_baseline(const PingpongMode& mode) const {
+    return mode.means == Means::kMpi && mode.way == (streams_.has_device() ? Way::kStream : Way::kHost);
   }
+  bool is_merged(const PingpongMode& mode) const {
+    return options_.exchange && mode.means == Means::kQueue && mode.way == Way::kStream;
+  }
+  // Of the queue; null before there is one.
+  Json info() const { return queue_ ? queue_->info() : Json(); }
 
   // Null where the mode cannot run, and stderr says why.
-  std::unique_ptr<RoundTrip> make(const NamedMode& mode, const RoundTrip::Shape& shape) {
+  std::unique_ptr<RoundTrip> make(const RoundTrip::Shape& shape) {
+    const PingpongMode& mode = shape.mode;
     std::string why;
-    if (mode.has_stream && stream_ == nullptr)
+    if (mode.has_stream() && stream_ == nullptr)
       stream_ = streams_.make();
-    if (has_nccl(mode) && nccl_ == nullptr)
+    if (mode.means == Means::kNccl && nccl_ == nullptr)
       nccl_ = Nccl::open(process_, *stream_, why);
-    if (has_nccl(mode) && nccl_ == nullptr) {
-      skip(mode, why);
-      return nullptr;
+    if (mode.means == Means::kQueue && !queue_)
+      queue_.emplace(*stream_);
+    if (mode.means != Means::kNccl || nccl_ != nullptr) {
+      auto trip = std::make_unique<RoundTrip>(shape, process_, stream_.get(), queue_ ? &*queue_ : nullptr, nccl_.get());
+      if (process_.all(trip->refusal().empty()))
+        return trip;
+      why = trip->refusal();
+      is_right_ = is_right_ && !shape.is_merged;  // there were to be exchanges, and can be none
     }
-    if (mode.has_queue && queue_ == nullptr)
-      queue_ = std::make_unique<StreamQueue>(*stream_);
-    auto trip =
-        std::make_unique<RoundTrip>(shape, process_, mode.has_stream ? stream_.get() : nullptr,
-                                    mode.has_queue ? queue_.get() : nullptr, has_nccl(mode) ? nccl_.get() : nullptr);
-    if (process_.all(trip->refusal().empty()))
-      return trip;
-    skip(mode, trip->refusal());
-    has_exchanges_ = has_exchanges_ && !is_merged(mode);
+    skip(mode, why);
     return nullptr;
   }
 
-  void skip(const NamedMode& mode, const std::string& why) const {
+  void skip(const PingpongMode& mode, const std::string& why) const {
     if (process_.is_first())
       fmt::print(stderr, "pingpong: mode {} skipped: {}\n", mode.name,
                  why.empty() ? "not possible on the other rank" : why);
   }
 
-  // A row for each size.
-  std::vector<Json> measure(const NamedMode& mode) {
-    std::vector<Json> rows;
+  // A row for each size, reported if it is wanted.
+  void measure(const PingpongMode& mode, bool wanted) {
     Progress progress(fmt::format("pingpong: mode {}", mode.name),
                       std::bit_width(options_.max_bytes / options_.min_bytes), process_.is_first());
-    for (size_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= 2) {
-      if (mode.mode == PingpongMode::kKernel && bytes > kMaxKernelBytes)
-        break;
-      progress.at(static_cast<long>(rows.size()));
-      const bool pack = options_.pack == "on" && mode.has_stream;
-      const auto trip =
-          make(mode, {mode.mode, bytes, pack, options_.batch, false, is_merged(mode), options_.buffers == 2});
+    const size_t most = mode.way == Way::kKernel ? std::min(options_.max_bytes, kMaxKernelBytes) : options_.max_bytes;
+    long done = 0;
+    for (size_t bytes = options_.min_bytes; bytes <= most; bytes *= 2) {
+      progress.at(done++);
+      const bool pack = options_.pack == "on" && mode.has_stream();
+      const auto trip = make({mode, bytes, pack, options_.batch, false, is_merged(mode), options_.buffers == 2});
       if (trip == nullptr)
-        break;
-      rows.push_back(measure(mode, bytes, *trip));
+        return;
+      Json row = measure(mode, bytes, *trip);
+      if (wanted)
+        report_.add(std::move(row));
+      else
+        is_right_ = is_right_ && row["verified"] == true;
     }
-    return rows;
   }
 
-  Json measure(const NamedMode& mode, size_t bytes, RoundTrip& trip) {
+  Json measure(const PingpongMode& mode, size_t bytes, RoundTrip& trip) {
     if (options_.warmup > 0)
       trip.trial(trip.rounded(options_.warmup));
     const uint64_t iterations = trip.rounded(options_.iterations > 0 ? options_.iterations : calibrate(trip));
-    const Json before = mode.has_queue ? queue_->info() : Json();
+    const Json before = info();
     const Estimate us = estimate(half_trips_us(trip, options_.trials, iterations));
     double& baseline = baseline_us_[bytes];
-    if (mode.mode == baseline_)
+    if (is_baseline(mode))
       baseline = us.mean;
     Json row = {{"mode", mode.name},
                 {"bytes", bytes},
                 {"half_trip_us_mean", us.mean},
-                {"half_trip_us_ci95", or_null(us.ci95)},
+                {"half_trip_us_ci95", us.ci95},
                 {"half_trip_us_min", us.min},
                 {"bandwidth_MBps", static_cast<double>(bytes) / us.mean},
                 {"ratio_to_baseline", us.mean / baseline}};
-    add_entries(row, before, mode.has_queue ? queue_->info() : Json());
+    add_entries(row, before, mode.means == Means::kQueue ? info() : Json());
     if (!trip.error().empty())
       fmt::print(stderr, "pingpong: mode {}, {}\n", mode.name, trip.error());
     row["verified"] = process_.all(trip.error().empty());
@@ -258,22 +233,16 @@ class Pingpong {
 
   // Each rank sends itself messages of no bytes, both ranks at once. Reports half of the time from
   // the ring until the card has fired and raised the done word, and the waiter sees it.
-  void measure_doorbells(Report& report) {
-    for (const NamedMode& mode : kModes) {
-      if (!mode.has_queue || mode.mode == PingpongMode::kRsend)
-        continue;
-      if (mode.mode == PingpongMode::kGraph && !streams_.has_device())
-        continue;
-      const auto trip = make(mode, {mode.mode, 0, false, options_.batch, true, is_merged(mode)});
-      if (trip == nullptr)
-        continue;
-      if (options_.warmup > 0)
-        trip->trial(trip->rounded(options_.warmup));
-      const uint64_t iterations = trip->rounded(calibrate(*trip) / kDoorbellTrials + 1);
-      std::vector<double> us = half_trips_us(*trip, kDoorbellTrials, iterations);
-      std::nth_element(us.begin(), us.begin() + kDoorbellTrials / 2, us.end());
-      report.fact(fmt::format("doorbell_{}_us_median", mode.name), us[kDoorbellTrials / 2]);
-    }
+  void measure_doorbell(const PingpongMode& mode) {
+    const auto trip = make({mode, 0, false, options_.batch, true, is_merged(mode)});
+    if (trip == nullptr)
+      return;
+    if (options_.warmup > 0)
+      trip->trial(trip->rounded(options_.warmup));
+    const uint64_t iterations = trip->rounded(calibrate(*trip) / kDoorbellTrials + 1);
+    std::vector<double> us = half_trips_us(*trip, kDoorbellTrials, iterations);
+    std::nth_element(us.begin(), us.begin() + kDoorbellTrials / 2, us.end());
+    report_.fact(fmt::format("doorbell_{}_us_median", mode.name), us[kDoorbellTrials / 2]);
   }
 
   // Round trips that take about kTrialSeconds: two guesses, as the first few round trips run slower
@@ -293,13 +262,12 @@ class Pingpong {
   const Options& options_;
   const MpiProcess& process_;
   const Streams streams_;
-  const PingpongMode baseline_;
+  Report report_{"pingpong"};
   std::unique_ptr<Stream> stream_;
-  std::unique_ptr<StreamQueue> queue_;
+  std::optional<StreamQueue> queue_;
   std::unique_ptr<Nccl> nccl_;
   std::map<size_t, double> baseline_us_;
-  bool baseline_is_right_ = true;
-  bool has_exchanges_ = true;
+  bool is_right_ = true;  // what no row tells
 };
 
 int run(int argc, char** argv, const MpiProcess& process) {
@@ -312,11 +280,7 @@ int run(int argc, char** argv, const MpiProcess& process) {
     return usage_error(process, "pingpong", what);
   if (process.ranks() != 2)
     return usage_error(process, "pingpong", fmt::format("needs exactly 2 ranks, not {}", process.ranks()));
-  Pingpong pingpong(options, process);
-  const Report report = pingpong.run();
-  if (process.is_first())
-    report.print(options.format);
-  return report.verified() && pingpong.baseline_is_right() && pingpong.has_exchanges() ? 0 : kExitMismatch;
+  return Pingpong(options, process).run();
 }
 
 }  // namespace

@@ -9,21 +9,16 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <sstream>
 #include <string>
-#include <utility>
+
+#include <lanyard/lanyard_errors.hpp>
+#include "bench/report.h"
 
 namespace lanyard::bench {
-
-inline std::string mpi_error_text(int code) {
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
-    return "error " + std::to_string(code);
-  return std::string(text, static_cast<size_t>(length));
-}
 
 [[noreturn]] inline void end_job(const std::string& why) {
   int rank = -1;
@@ -36,7 +31,7 @@ inline std::string mpi_error_text(int code) {
 
 inline void check(int code, const char* call) {
   if (code != MPI_SUCCESS) [[unlikely]]
-    end_job(std::string(call) + ": " + mpi_error_text(code));
+    end_job(std::string(call) + ": " + mpi_category().message(code));
 }
 
 // For std::set_terminate(): an exception that nobody catches ends the whole job with its text. No
@@ -44,7 +39,7 @@ inline void check(int code, const char* call) {
 [[noreturn]] inline void end_job_by_exception() {
   try {
     if (std::current_exception() != nullptr)
-      std::rethrow_exception(std::current_exception());
+      throw;
   } catch (const std::exception& error) {
     end_job(error.what());
   } catch (...) {
@@ -87,6 +82,14 @@ class MpiProcess {
     check(MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
     return mine;
   }
+  // Seconds that f takes on the slowest rank, all beginning at once. Collective.
+  template <class F>
+  double timed(const F& f) const {
+    barrier();
+    const double begin = MPI_Wtime();
+    f();
+    return largest(MPI_Wtime() - begin);
+  }
   // Rank 0's value.
   double from_first(double value) const {
     check(MPI_Bcast(&value, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD), "MPI_Bcast");
@@ -103,11 +106,9 @@ inline std::string mpi_library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
   check(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
-  std::string line, word;
-  std::istringstream lines{std::string(text)};  // Open MPI counts the NUL in the length
-  std::getline(lines, line);
-  std::istringstream words(std::exchange(line, ""));
-  while (words >> word)
+  std::istringstream words{std::string(text, std::strcspn(text, "\n"))};
+  std::string line;
+  for (std::string word; words >> word;)
     line += (line.empty() ? "" : " ") + word;
   return line;
 }
@@ -123,6 +124,13 @@ inline void add_format(CLI::App& app, std::string& format) {
       ->type_name("NAME");
 }
 
+inline void add_memory(CLI::App& app, std::string& memory) {
+  app.add_option("--memory", memory,
+                 "host; device: buffers, kernels and streams of a GPU, where there is one (default: "
+                 "host)")
+      ->check(CLI::IsMember({"host", "device"}));
+}
+
 // Parses on every rank alike, prints on the first. The exit status when the program is to end now:
 // 0 after --help, kExitUsage after a mistake.
 inline std::optional<int> parse(CLI::App& app, int argc, char** argv, const MpiProcess& process) {
@@ -131,10 +139,10 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv, const MpiP
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
     const bool is_help = app.exit(error, out, err) == 0;
-    if (process.is_first())
-      std::fprintf(stdout, "%s", out.str().c_str());
-    if (process.is_first())
-      std::fprintf(stderr, "%s", err.str().c_str());
+    if (process.is_first()) {
+      std::fputs(out.str().c_str(), stdout);
+      std::fputs(err.str().c_str(), stderr);
+    }
     return is_help ? 0 : kExitUsage;
   }
   return std::nullopt;
@@ -147,11 +155,11 @@ inline int usage_error(const MpiProcess& process, const char* program, const std
   return kExitUsage;
 }
 
-inline void add_memory(CLI::App& app, std::string& memory) {
-  app.add_option("--memory", memory,
-                 "host; device: buffers, kernels and streams of a GPU, where there is one (default: "
-                 "host)")
-      ->check(CLI::IsMember({"host", "device"}));
+// Prints the report on the first rank. The exit status: 0 if all of it is verified, and is_right.
+inline int finish(const Report& report, const std::string& format, const MpiProcess& process, bool is_right = true) {
+  if (process.is_first())
+    report.print(format);
+  return report.verified() && is_right ? 0 : kExitMismatch;
 }
 
 }  // namespace lanyard::bench

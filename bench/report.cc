@@ -1,30 +1,16 @@
 #include "bench/report.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <cstdio>
-#include <iterator>
+#include <numeric>
 #include <sstream>
 
 namespace lanyard::bench {
 namespace {
-
-// Two-sided 95 % quantile of Student's t. Beyond the table, the first terms of its expansion about
-// the normal quantile z: t = z + (z^3 + z) / (4 df) + ..., good to 1e-4 there.
-double student_t95(size_t degrees_of_freedom) {
-  static constexpr double kTable[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281,
-                                      2.2010,  2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860};
-  if (degrees_of_freedom == 0)
-    return INFINITY;
-  if (degrees_of_freedom <= std::size(kTable))
-    return kTable[degrees_of_freedom - 1];
-  constexpr double z = 1.959964;
-  const double df = static_cast<double>(degrees_of_freedom);
-  return z + (z * z * z + z) / (4 * df) + (5 * z * z * z * z * z + 16 * z * z * z + 3 * z) / (96 * df * df);
-}
 
 // Numbers that are not whole have that many decimals, small ones with an exponent.
 std::string to_text(const Json& value, int decimals) {
@@ -69,16 +55,15 @@ std::vector<std::string> words_of(const std::string& name) {
 
 Estimate estimate(std::span<const double> trials) {
   const double n = static_cast<double>(trials.size());
-  double sum = 0;
-  for (double x : trials)
-    sum += x;
-  Estimate result{sum / n, *std::min_element(trials.begin(), trials.end()), std::nullopt};
+  const double mean = std::accumulate(trials.begin(), trials.end(), 0.0) / n;
+  Estimate result{mean, *std::min_element(trials.begin(), trials.end()), nullptr};
   if (trials.size() < 2)
     return result;
   double squares = 0;
-  for (double x : trials)
-    squares += (x - result.mean) * (x - result.mean);
-  result.ci95 = student_t95(trials.size() - 1) * std::sqrt(squares / (n - 1) / n);
+  for (const double x : trials)
+    squares += (x - mean) * (x - mean);
+  const double t95 = boost::math::quantile(boost::math::students_t(n - 1), 0.975);
+  result.ci95 = t95 * std::sqrt(squares / (n - 1) / n);
   return result;
 }
 
@@ -105,56 +90,42 @@ void Report::print_text() const {
     fmt::print("# {}\n", remark);
   if (rows_.empty())
     return;
-  std::vector<std::vector<std::string>> lines;  // of cells
   size_t heads = 0;
   for (const auto& [name, unused] : rows_.front().items())
     heads = std::max(heads, words_of(name).size());
-  lines.resize(heads);
-  for (const auto& [name, unused] : rows_.front().items()) {
-    const std::vector<std::string> words = words_of(name);
-    for (size_t i = 0; i < heads; ++i)
-      lines[i].push_back(i + words.size() < heads ? "" : words[i + words.size() - heads]);
+  std::vector<std::string> lines(heads + rows_.size());
+  for (const auto& [name, first] : rows_.front().items()) {
+    std::vector<std::string> cells = words_of(name);
+    cells.insert(cells.begin(), heads - cells.size(), "");
+    for (const Json& row : rows_)
+      cells.push_back(text_cell(row.at(name)));
+    size_t width = 0;
+    for (const std::string& cell : cells)
+      width = std::max(width, cell.size());
+    // Text stands at the left, all else at the right.
+    const auto format = fmt::runtime(first.is_string() ? "{}{:<{}}" : "{}{:>{}}");
+    for (size_t i = 0; i < lines.size(); ++i)
+      lines[i] += fmt::format(format, lines[i].empty() ? "" : "  ", cells[i], width);
   }
-  for (const Json& row : rows_) {
-    lines.emplace_back();
-    for (const Json& value : row)
-      lines.back().push_back(text_cell(value));
-  }
-  // Text stands at the left, all else at the right.
-  std::vector<bool> is_left;
-  for (const Json& value : rows_.front())
-    is_left.push_back(value.is_string());
-  for (const std::vector<std::string>& line : lines) {
-    std::string text;
-    for (size_t column = 0; column < line.size(); ++column) {
-      size_t width = 0;
-      for (const std::vector<std::string>& each : lines)
-        width = std::max(width, each[column].size());
-      text += column == 0 ? "" : "  ";
-      text += is_left[column] ? fmt::format("{:<{}}", line[column], width) : fmt::format("{:>{}}", line[column], width);
-    }
-    fmt::print("{}\n", text);
-  }
+  fmt::print("{}\n", fmt::join(lines, "\n"));
 }
 
 void Report::print_csv() const {
-  if (rows_.empty())
-    return;
-  std::string head = "benchmark", begin = benchmark_;
-  for (const auto& [name, value] : facts_.items()) {
-    if (value.is_object())
-      continue;
-    head += "," + name;
-    begin += "," + csv_cell(value);
-  }
-  for (const auto& [name, unused] : rows_.front().items())
-    head += "," + name;
-  fmt::print("{}\n", head);
+  Json facts = {{"benchmark", benchmark_}};
+  for (const auto& [name, value] : facts_.items())
+    if (!value.is_object())
+      facts[name] = value;
   for (const Json& row : rows_) {
-    std::string line = begin;
-    for (const Json& value : row)
-      line += "," + csv_cell(value);
-    fmt::print("{}\n", line);
+    Json line = facts;
+    line.update(row);
+    std::vector<std::string> names, cells;
+    for (const auto& [name, value] : line.items()) {
+      names.push_back(name);
+      cells.push_back(csv_cell(value));
+    }
+    if (&row == &rows_.front())
+      fmt::print("{}\n", fmt::join(names, ","));
+    fmt::print("{}\n", fmt::join(cells, ","));
   }
 }
 
@@ -164,14 +135,6 @@ void Report::print_json() const {
   out["rows"] = rows_;
   fmt::print("{}\n", out.dump(2));
 }
-
-Progress::Progress(std::string what, long total, bool is_on)
-    : what_(std::move(what)),
-      total_(total),
-      is_on_(is_on),
-      is_terminal_(isatty(STDERR_FILENO) != 0),
-      begin_(Clock::now()),
-      next_(begin_ + (is_terminal_ ? kInterval : kPatience)) {}
 
 Progress::~Progress() {
   if (has_printed_ && is_terminal_)

@@ -2,9 +2,10 @@
 #ifndef LANYARD_BENCH_REPORT_H_
 #define LANYARD_BENCH_REPORT_H_
 
+#include <unistd.h>
+
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,21 +13,19 @@
 
 namespace lanyard::bench {
 
-// The mean of a few trials, the half width of its 95 % confidence interval by Student's t, and the
-// least trial.
+// A value of a report: text, number or boolean; null where it does not apply.
+using Json = nlohmann::ordered_json;
+
+// The mean of a few trials, the least trial, and the half width of the mean's 95 % confidence
+// interval by Student's t (null from a single trial).
 struct Estimate {
   double mean = 0;
   double min = 0;
-  std::optional<double> ci95;  // nothing from a single trial
+  Json ci95;
 };
 
 // Requires at least one trial.
 Estimate estimate(std::span<const double> trials);
-
-// A value of a report: text, number or boolean; null where it does not apply.
-using Json = nlohmann::ordered_json;
-
-inline Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
 // Facts hold for the whole run. Each row is one result: an object whose keys are the table's
 // columns, the same in every row. A row with "verified": false makes the report wrong.
@@ -61,7 +60,7 @@ class Report {
 class Progress {
  public:
   // is_on: whether this process prints (one rank of the job does).
-  Progress(std::string what, long total, bool is_on);
+  Progress(std::string what, long total, bool is_on) : what_(std::move(what)), total_(total), is_on_(is_on) {}
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -70,16 +69,15 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kInterval{2};
-  static constexpr std::chrono::seconds kPatience{5};
+  static constexpr std::chrono::seconds kInterval{2}, kPatience{5};
 
-  std::string what_;
-  long total_;
-  bool is_on_;
-  bool is_terminal_;
+  const std::string what_;
+  const long total_;
+  const bool is_on_;
+  const bool is_terminal_ = isatty(STDERR_FILENO) != 0;
+  const Clock::time_point begin_ = Clock::now();
+  Clock::time_point next_ = begin_ + (is_terminal_ ? kInterval : kPatience);
   bool has_printed_ = false;
-  Clock::time_point begin_;
-  Clock::time_point next_;
 };
 
 }  // namespace lanyard::bench

@@ -18,7 +18,6 @@
 #include "bench/cg/verdict.h"
 #include "bench/payload.h"
 #include "bench/program.h"
-#include "bench/queue.h"
 #include "bench/report.h"
 #include "bench/streams.h"
 
@@ -261,7 +260,7 @@ class Benchmark {
                 {"backend", way},
                 {"iterations", iterations},
                 {"us_per_iteration", us.mean},
-                {"us_ci95", or_null(us.ci95)},
+                {"us_ci95", us.ci95},
                 {"us_min", us.min},
                 {"ratio", us.mean / baseline},
                 {"gflop_per_s", flops / 1e3 / (us.mean * divisor)}};

@@ -20,9 +20,9 @@
 #include "bench/cg/kernels.h"
 #include "bench/cg/matrix.h"
 #include "bench/program.h"
-#include "bench/queue.h"
 #include "bench/report.h"
 #include "bench/stream.h"
+#include "bench/streams.h"
 
 namespace lanyard::bench::cg {
 
@@ -77,7 +77,7 @@ class Communication {
       if (set == 0)
         halo_requests_ = requests_.count();
       if (is_exchange)
-        requests_.merge(set * halo_requests_, halo_requests_, "halo", std::to_string(set));
+        requests_.merge(set * halo_requests_, halo_requests_, "halo", set);
     }
     if (way == "mpi")
       return;
@@ -85,9 +85,9 @@ class Communication {
     MPI_Request sum = MPI_REQUEST_NULL;
     check(MPIX_Allreduce_init(own_sums(), sums(), kSums, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &sum),
           "MPIX_Allreduce_init");
-    requests_.add(sum);
+    requests_.add(Request(sum));
     if (!is_exchange)
-      requests_.merge(requests_.count() - 1, 1, "none", "none");
+      requests_.merge(requests_.count() - 1, 1, "none");
     requests_.match();
   }
 

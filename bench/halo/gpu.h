@@ -18,7 +18,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "boxes.h"
 #include "stream.h"
 
 namespace lanyard::halo {
@@ -86,15 +85,6 @@ class GpuStream : public StreamInterface, public DeviceInterface {
     gpu_check(gpu_allocate_pinned(&memory, bytes), "allocation of pinned memory");
     return {static_cast<std::byte*>(memory),
             [](std::byte* mine) { gpu_check(gpu_free_pinned(mine), "freeing of pinned memory"); }};
-  }
-  // In the stream: one that does not block knows nothing of copies outside it.
-  void write(std::byte* to, const std::byte* from, size_t bytes) override {
-    transfer(to, from, bytes);
-    synchronize();
-  }
-  void read(std::byte* to, const std::byte* from, size_t bytes) override {
-    transfer(to, from, bytes);
-    synchronize();
   }
   void transfer(std::byte* to, const std::byte* from, size_t bytes) override {
     gpu_check(GPU(MemcpyAsync)(to, from, bytes, GPU(MemcpyDefault), stream_), "MemcpyAsync");

@@ -58,7 +58,6 @@
 #include <vector>
 
 #include <lanyard/lanyard.hpp>
-#include "boxes.h"
 #include "grid.h"
 #include "messages.h"
 #include "stream.h"

@@ -83,14 +83,6 @@ class KokkosStream : public Stream, public Device {
     return allocate_in<Kokkos::HostSpace>(bytes);
 #endif
   }
-  void write(std::byte* to, const std::byte* from, size_t bytes) override {
-    transfer(to, from, bytes);
-    synchronize();
-  }
-  void read(std::byte* to, const std::byte* from, size_t bytes) override {
-    transfer(to, from, bytes);
-    synchronize();
-  }
   // As a copy within the GPU's memory, which finds out by itself what of it is the host's.
   void transfer(std::byte* to, const std::byte* from, size_t bytes) override {
     using Whole = typename Space::memory_space;

@@ -19,7 +19,6 @@
 #include "bench/nccl.h"
 #include "bench/patterns/layout.h"
 #include "bench/program.h"
-#include "bench/queue.h"
 #include "bench/stream.h"
 #include "bench/streams.h"
 
@@ -191,7 +190,7 @@ class Run {
       if (!queue_ || requests.count() == 0)
         continue;
       if (back_end_.is_exchange)
-        requests.merge(0, requests.count(), fmt::format("step {}", i), "none");
+        requests.merge(0, requests.count(), fmt::format("step {}", i));
       requests.match();
       const Json facts = requests.facts(0);
       if (back_end_.is_exchange && facts.value("lanyard_exchange", "none") == "none")

@@ -13,7 +13,6 @@
 #include <tuple>
 #include <vector>
 
-#include "bench/collect.h"
 #include "bench/halo/halo.h"
 #include "bench/payload.h"
 #include "tests/api/mpi_suite.h"
@@ -152,10 +151,14 @@ class Checked {
     Box<Dim> box = grid.owned();
     for (Extent& extent : box)
       extent = {-options_.width, extent.count + 2 * options_.width};
-    bench::for_each_row(box, [&](Cell cell) {
-      for (cell[Dim - 1] = box[Dim - 1].first; cell[Dim - 1] < box[Dim - 1].end(); ++cell[Dim - 1])
-        f(cell);
-    });
+    Cell cell;
+    for (size_t d = 0; d < Dim; ++d)
+      cell[d] = box[d].first;
+    for (long left = box.cells(); left > 0; --left) {
+      f(cell);
+      for (size_t d = Dim; d-- > 0 && ++cell[d] == box[d].end();)
+        cell[d] = box[d].first;
+    }
   }
   // -1, 0 or 1 in each dimension: on which side of the owned cells it lies.
   static Cell side(const Grid<Dim>& grid, const Cell& local) {

@@ -1,24 +1,61 @@
-#include "bench/jacobi/problem.h"
+// Jacobi's method on a rectangle or a box, and what its steps must give. Shares no code with the
+// kernels.
+//
+// In two dimensions a slab is a row, in three a plane. Slabs are periodic: slab s has the value
+// sin(2 pi s / slabs) all along its rim, which never changes, and 0 within. A step makes each cell
+// the mean of its 4 or 6 neighbours. With an impulse the rim is 0, and one cell begins as 4^steps
+// or 6^steps: then all values stay whole numbers.
+//
+// Source: the geometry of Ismayilov et al., "Multi-GPU Communication Schemes for Iterative Solvers:
+// When CPUs are Not in Charge".
+#ifndef LANYARD_BENCH_JACOBI_PROBLEM_H_
+#define LANYARD_BENCH_JACOBI_PROBLEM_H_
 
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <numbers>
+#include <string>
+#include <vector>
 
 namespace lanyard::bench {
-namespace {
 
-double angle(const JacobiProblem& p, long slab) {
-  return 2 * std::numbers::pi * static_cast<double>(slab) / static_cast<double>(p.slabs);
-}
+struct JacobiProblem {
+  int dims = 2;
+  long slabs = 0;    // cells that are updated, as are:
+  long rows = 1;     // of a slab; 1 in two dimensions
+  long columns = 0;  // of a row
+  bool is_impulse = false;
+  long steps = 0;
+
+  double angle(long slab) const {
+    return 2 * std::numbers::pi * static_cast<double>(slab) / static_cast<double>(slabs);
+  }
+  double rim(long slab) const { return is_impulse ? 0 : std::sin(angle(slab)); }
+  double start(long slab, long row, long column) const {
+    const bool is_middle = slab == slabs / 2 && row == rows / 2 && column == columns / 2;
+    return is_impulse && is_middle ? std::pow(2 * dims, steps) : 0;
+  }
+  // Why the impulse's whole numbers would not be exact with so many bits; empty if they are.
+  std::string mistake(int bits) const {
+    if (!is_impulse || static_cast<double>(steps) * std::log2(2 * dims) <= bits)
+      return "";
+    return fmt::format("after {} steps an impulse is {}^{}, more than {} bits hold exactly", steps, 2 * dims, steps,
+                       bits);
+  }
+  size_t index(long slab, long row, long column) const {
+    return static_cast<size_t>((slab * rows + row) * columns + column);
+  }
+};
 
 // One step after another: cells begin as start(slab, row, column), and rim(slab) is their rim. A
 // cell becomes next(sum of its neighbours in a plane, slab before, slab behind). In the order of
 // the kernels: right, left, down, up.
 template <class T, class Start, class Rim, class Next>
-std::vector<T> steps(const JacobiProblem& p, const Start& start, const Rim& rim, const Next& next) {
+std::vector<T> jacobi_steps(const JacobiProblem& p, const Start& start, const Rim& rim, const Next& next) {
   std::vector<T> now, rims;
   for (long s = 0; s < p.slabs; ++s) {
     rims.push_back(rim(s));
@@ -46,25 +83,10 @@ std::vector<T> steps(const JacobiProblem& p, const Start& start, const Rim& rim,
   return now;
 }
 
-}  // namespace
-
-double JacobiProblem::rim(long slab) const { return is_impulse ? 0 : std::sin(angle(*this, slab)); }
-
-double JacobiProblem::start(long slab, long row, long column) const {
-  const bool is_middle = slab == slabs / 2 && row == rows / 2 && column == columns / 2;
-  return is_impulse && is_middle ? std::pow(2 * dims, steps) : 0;
-}
-
-std::string JacobiProblem::mistake(int bits) const {
-  if (!is_impulse || static_cast<double>(steps) * std::log2(2 * dims) <= bits)
-    return "";
-  return fmt::format("after {} steps an impulse is {}^{}, more than {} bits hold exactly", steps, 2 * dims, steps,
-                     bits);
-}
-
+// All cells after the problem's steps, on one core, by slab, row and column. T: float or double.
 template <class T>
 std::vector<T> jacobi_reference(const JacobiProblem& p) {
-  return steps<T>(
+  return jacobi_steps<T>(
       p, [&](long s, long r, long c) { return static_cast<T>(p.start(s, r, c)); },
       [&](long s) { return static_cast<T>(p.rim(s)); },
       [&](T sum, T before, T behind) {
@@ -73,22 +95,25 @@ std::vector<T> jacobi_reference(const JacobiProblem& p) {
       });
 }
 
+// Describes the first cell of `found` that differs in any bit from `reference`, or is wrong; empty
+// if there is none. A sine's cell is wrong if it is not within 1e-13 (floats: 1e-5) of a recurrence
+// of one dimension less. An impulse's is wrong if it is not the whole number that integers give.
 template <class T>
 std::string jacobi_difference(const JacobiProblem& p, const std::vector<T>& found, const std::vector<T>& reference) {
   // Integers; or the sine's amplitude, with a rim of 1, on one slab that is its own neighbour.
   std::vector<uint64_t> whole;
   std::vector<long double> amplitude;
   if (p.is_impulse) {
-    whole = steps<uint64_t>(
+    whole = jacobi_steps<uint64_t>(
         p, [&](long s, long r, long c) { return p.start(s, r, c) > 0 ? 1u : 0u; }, [](long) { return 0u; },
         [](uint64_t sum, uint64_t before, uint64_t behind) { return sum + before + behind; });
   } else {
     JacobiProblem section = p;
     section.slabs = 1;
-    amplitude = steps<long double>(
+    amplitude = jacobi_steps<long double>(
         section, [](long, long, long) { return 0.0L; }, [](long) { return 1.0L; },
         [&](long double sum, long double own, long double) {
-          return (sum + 2 * std::cos(static_cast<long double>(angle(p, 1))) * own) / (2 * p.dims);
+          return (sum + 2 * std::cos(static_cast<long double>(p.angle(1))) * own) / (2 * p.dims);
         });
   }
   const double tolerance = sizeof(T) == 8 ? 1e-13 : 1e-5;
@@ -112,9 +137,6 @@ std::string jacobi_difference(const JacobiProblem& p, const std::vector<T>& foun
   return "";
 }
 
-template std::vector<float> jacobi_reference(const JacobiProblem&);
-template std::vector<double> jacobi_reference(const JacobiProblem&);
-template std::string jacobi_difference(const JacobiProblem&, const std::vector<float>&, const std::vector<float>&);
-template std::string jacobi_difference(const JacobiProblem&, const std::vector<double>&, const std::vector<double>&);
-
 }  // namespace lanyard::bench
+
+#endif  // LANYARD_BENCH_JACOBI_PROBLEM_H_
