@@ -21,11 +21,11 @@ using Way = PingpongMode::Way;
 // In the order of the runs. Modes without a stream run before there is one, and modes without a
 // queue before there is a network card: so no thread of theirs disturbs a baseline.
 constexpr PingpongMode kModes[] = {
-    {"sendrecv", Means::kMpi, Way::kHost, true, false},     {"persistent", Means::kMpi, Way::kPersistent, true, false},
-    {"mpi", Means::kMpi, Way::kStream, true, true},         {"nccl", Means::kNccl, Way::kStream, false, true},
-    {"nccl-graph", Means::kNccl, Way::kGraph, false, true}, {"send", Means::kQueue, Way::kStream, true, true},
-    {"rsend", Means::kQueue, Way::kReady, true, true},      {"graph", Means::kQueue, Way::kGraph, false, true},
-    {"kernel", Means::kQueue, Way::kKernel, false, true},
+    {"sendrecv", Means::kMpi, Way::kHost},     {"persistent", Means::kMpi, Way::kPersistent},
+    {"mpi", Means::kMpi, Way::kStream},        {"nccl", Means::kNccl, Way::kStream},
+    {"nccl-graph", Means::kNccl, Way::kGraph}, {"send", Means::kQueue, Way::kStream},
+    {"rsend", Means::kQueue, Way::kReady},     {"graph", Means::kQueue, Way::kGraph},
+    {"kernel", Means::kQueue, Way::kKernel},
 };
 constexpr size_t kMaxKernelBytes = size_t{64} << 10;  // one block copies them
 constexpr int kDoorbellTrials = 31;
@@ -52,8 +52,7 @@ struct Options {
 
   bool has(const char* mode) const { return std::find(modes.begin(), modes.end(), mode) != modes.end(); }
   bool wants(const PingpongMode& mode, bool on_device) const {
-    const bool is_usual = on_device ? mode.is_usual_on_device : mode.is_usual_on_host;
-    return has(mode.name) || (has("all") && is_usual);
+    return has(mode.name) || (has("all") && mode.is_usual(on_device));
   }
 };
 

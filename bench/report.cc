@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/algorithm/string.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
-#include <sstream>
 
 namespace lanyard::bench {
 namespace {
@@ -36,19 +36,7 @@ std::string csv_cell(const Json& value) {
   const std::string text = value.is_null() ? "" : to_text(value, 4);
   if (text.find_first_of(",\"\n") == std::string::npos)
     return text;
-  std::string quoted = "\"";
-  for (const char c : text)
-    quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + '"';
-}
-
-// The words of a column's name, which stand below each other.
-std::vector<std::string> words_of(const std::string& name) {
-  std::vector<std::string> words;
-  std::istringstream parts(name);
-  for (std::string word; std::getline(parts, word, '_');)
-    words.push_back(word);
-  return words;
+  return '"' + boost::replace_all_copy(text, "\"", "\"\"") + '"';
 }
 
 }  // namespace
@@ -90,13 +78,14 @@ void Report::print_text() const {
     fmt::print("# {}\n", remark);
   if (rows_.empty())
     return;
-  size_t heads = 0;
+  long heads = 0;  // lines; the words of a column's name stand below each other
   for (const auto& [name, unused] : rows_.front().items())
-    heads = std::max(heads, words_of(name).size());
-  std::vector<std::string> lines(heads + rows_.size());
+    heads = std::max(heads, 1 + std::count(name.begin(), name.end(), '_'));
+  std::vector<std::string> lines(static_cast<size_t>(heads) + rows_.size());
   for (const auto& [name, first] : rows_.front().items()) {
-    std::vector<std::string> cells = words_of(name);
-    cells.insert(cells.begin(), heads - cells.size(), "");
+    std::vector<std::string> cells;
+    boost::split(cells, name, boost::is_any_of("_"));
+    cells.insert(cells.begin(), static_cast<size_t>(heads) - cells.size(), "");
     for (const Json& row : rows_)
       cells.push_back(text_cell(row.at(name)));
     size_t width = 0;

@@ -51,11 +51,12 @@ struct PingpongMode {
     kGraph,       // kStream, captured and replayed as graphs of kGraphTrips iterations; streams of GPUs only
     kKernel,      // one kernel a trial starts, waits and copies
   } way;
-  // Part of "all" where memory is the host's, and a GPU's.
-  bool is_usual_on_host;
-  bool is_usual_on_device;
 
   bool has_stream() const { return way != Way::kHost && way != Way::kPersistent; }
+  // Whether it is part of "all".
+  bool is_usual(bool on_device) const {
+    return on_device ? has_stream() : means != Means::kNccl && way != Way::kGraph && way != Way::kKernel;
+  }
 };
 
 class RoundTrip {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
@@ -75,15 +76,10 @@ class RequestSet {
   }
 
   // Before the match: makes `count` requests from `first` on an exchange, to be started and waited
-  // for together.
-  void merge(int first, int count, const std::string& name) {
+  // for together. `set`: 0 or 1, used in turn with the other set of the same `name`.
+  void merge(int first, int count, const std::string& name, std::optional<int> set = std::nullopt) {
     for (Request& request : part(first, count))
-      request.set_exchange(name);
-  }
-  // The same as one of two sets, 0 and 1, which are used in turn.
-  void merge(int first, int count, const std::string& name, int set) {
-    for (Request& request : part(first, count))
-      request.set_exchange(name, set);
+      set ? request.set_exchange(name, *set) : request.set_exchange(name);
   }
   // Matches all with the peers, which must do the same at the same time.
   void match() { match_all(requests_); }
