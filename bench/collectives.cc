@@ -195,12 +195,7 @@ class Measurement {
   StreamQueue queue_{stream_};
 };
 
-int run(int argc, char** argv, const MpiProcess& process) {
-  Options options;
-  CLI::App app{"What a collective costs on a stream: matched and enqueued, beside the MPI's behind a synchronisation."};
-  declare(app, options);
-  if (const auto status = parse(app, argc, argv, process))
-    return *status;
+int run(const Options& options, const MpiProcess& process) {
   for (const uint64_t bytes : options.bytes)
     if (bytes % sizeof(Value) != 0)
       return usage_error(process, "collectives", fmt::format("--bytes takes multiples of 8, not {}", bytes));
@@ -223,6 +218,9 @@ int run(int argc, char** argv, const MpiProcess& process) {
 }  // namespace lanyard::bench
 
 int main(int argc, char** argv) {
-  lanyard::bench::MpiProcess process(&argc, &argv);
-  return lanyard::bench::run(argc, argv, process);
+  using namespace lanyard::bench;
+  return run_program(
+      argc, argv,
+      "What a collective costs on a stream: matched and enqueued, beside the MPI's behind a synchronisation.", declare,
+      run);
 }

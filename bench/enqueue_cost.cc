@@ -257,20 +257,19 @@ class EnqueueCost {
   StreamGate gate_{stream_};
 };
 
-int run(int argc, char** argv, const MpiProcess& process) {
-  Options options;
-  CLI::App app{"What MPIX_Enqueue_* cost the calling thread."};
-  app.add_option("--max-live", options.max_live,
+void declare(CLI::App& app, Options& o) {
+  app.add_option("--max-live", o.max_live,
                  "most other matched requests (default: 2048; the simulated card has counters for about 2700)")
       ->check(CLI::Range(0, 4096));
-  app.add_option("--iterations", options.iterations, "measurements of each cost (default: 300)")
+  app.add_option("--iterations", o.iterations, "measurements of each cost (default: 300)")
       ->check(CLI::Range(1, 1000000));
-  app.add_option("--ahead", options.ahead,
+  app.add_option("--ahead", o.ahead,
                  "of 2 ranks: steps that each of two queues is ahead of the card (default: 4000; 0: not measured)")
       ->check(CLI::Range(0, 100000));
-  add_format(app, options.format);
-  if (const auto status = parse(app, argc, argv, process))
-    return *status;
+  add_format(app, o.format);
+}
+
+int run(const Options& options, const MpiProcess& process) {
   if (process.ranks() > 2)
     return usage_error(process, "enqueue_cost", fmt::format("needs 1 or 2 ranks, not {}", process.ranks()));
   return EnqueueCost(options, process).run();
@@ -280,6 +279,6 @@ int run(int argc, char** argv, const MpiProcess& process) {
 }  // namespace lanyard::bench
 
 int main(int argc, char** argv) {
-  lanyard::bench::MpiProcess process(&argc, &argv);
-  return lanyard::bench::run(argc, argv, process);
+  using namespace lanyard::bench;
+  return run_program(argc, argv, "What MPIX_Enqueue_* cost the calling thread.", declare, run);
 }

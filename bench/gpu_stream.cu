@@ -10,11 +10,9 @@ namespace lanyard::bench {
 namespace {
 
 using halo::gpu_blocks;
+using halo::gpu_check;  // a benchmark has nothing to recover; the launcher ends the other ranks
 constexpr unsigned kThreads = halo::kGpuThreads;
 constexpr unsigned kTripThreads = 1024;
-
-// A benchmark has nothing to recover. The launcher ends the other ranks.
-void check(GPU(Error_t) code, const char* call) { halo::gpu_check(code, call); }
 
 // The part of one thread of `threads`. Both sides are aligned alike where they are the beginnings
 // of buffers, which all of the benchmarks' are.
@@ -86,7 +84,7 @@ __global__ void __launch_bounds__(kTripThreads) trips(TripsKernel what) { make_t
 class GpuStream final : public halo::GpuStream<Stream, Gpu> {
  public:
   GpuStream(int device, GPU(Stream_t) stream) : halo::GpuStream<Stream, Gpu>(stream), device_(device) {}
-  ~GpuStream() override { check(GPU(StreamDestroy)(stream_), "StreamDestroy"); }
+  ~GpuStream() override { gpu_check(GPU(StreamDestroy)(stream_), "StreamDestroy"); }
 
 #ifdef __HIP__
   Kind kind() const override { return Kind::kHip; }
@@ -113,37 +111,37 @@ class GpuStream final : public halo::GpuStream<Stream, Gpu> {
 #else
     cudaDeviceProp properties;
 #endif
-    check(GPU(GetDeviceProperties)(&properties, device_), "GetDeviceProperties");
+    gpu_check(GPU(GetDeviceProperties)(&properties, device_), "GetDeviceProperties");
     return properties.name;
   }
 
   std::string device_place() const override {
     char place[32] = {};
-    check(GPU(DeviceGetPCIBusId)(place, sizeof place - 1, device_), "DeviceGetPCIBusId");
+    gpu_check(GPU(DeviceGetPCIBusId)(place, sizeof place - 1, device_), "DeviceGetPCIBusId");
     return place;
   }
 
   // Relaxed: other threads, Lanyard's among them, go on using the device.
   void begin_capture() override {
-    check(GPU(StreamBeginCapture)(stream_, GPU(StreamCaptureModeRelaxed)), "StreamBeginCapture");
+    gpu_check(GPU(StreamBeginCapture)(stream_, GPU(StreamCaptureModeRelaxed)), "StreamBeginCapture");
   }
   Graph end_capture() override {
     GPU(Graph_t) graph = nullptr;
     GPU(GraphExec_t) executable = nullptr;
-    check(GPU(StreamEndCapture)(stream_, &graph), "StreamEndCapture");
-    check(GPU(GraphInstantiateWithFlags)(&executable, graph, 0), "GraphInstantiateWithFlags");
-    check(GPU(GraphDestroy)(graph), "GraphDestroy");
-    return Graph(executable, [](GPU(GraphExec_t) mine) { check(GPU(GraphExecDestroy)(mine), "GraphExecDestroy"); });
+    gpu_check(GPU(StreamEndCapture)(stream_, &graph), "StreamEndCapture");
+    gpu_check(GPU(GraphInstantiateWithFlags)(&executable, graph, 0), "GraphInstantiateWithFlags");
+    gpu_check(GPU(GraphDestroy)(graph), "GraphDestroy");
+    return Graph(executable, [](GPU(GraphExec_t) mine) { gpu_check(GPU(GraphExecDestroy)(mine), "GraphExecDestroy"); });
   }
   void replay(const Graph& graph) override {
-    check(GPU(GraphLaunch)(static_cast<GPU(GraphExec_t)>(graph.get()), stream_), "GraphLaunch");
+    gpu_check(GPU(GraphLaunch)(static_cast<GPU(GraphExec_t)>(graph.get()), stream_), "GraphLaunch");
   }
 
  private:
   template <class Argument>
   void run(const char* name, void (*kernel)(Argument), dim3 blocks, dim3 threads, const Argument& argument) {
     kernel<<<blocks, threads, 0, stream_>>>(argument);
-    check(GPU(GetLastError)(), (std::string("launch of kernel ") + name).c_str());
+    gpu_check(GPU(GetLastError)(), (std::string("launch of kernel ") + name).c_str());
   }
   static constexpr dim3 kLineThreads{64, 4};
   static dim3 grid(long columns, long lines) {
@@ -164,7 +162,7 @@ void load_kernels() {
       reinterpret_cast<const void*>(trips)};
   for (const void* kernel : kernels) {
     GPU(FuncAttributes) attributes;
-    check(GPU(FuncGetAttributes)(&attributes, kernel), "FuncGetAttributes");
+    gpu_check(GPU(FuncGetAttributes)(&attributes, kernel), "FuncGetAttributes");
   }
 }
 

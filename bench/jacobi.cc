@@ -312,12 +312,7 @@ class Jacobi {
   Json nic_;  // of the last variant that has a queue
 };
 
-int run(int argc, char** argv, const MpiProcess& process) {
-  Options options;
-  CLI::App app{"Jacobi's method: a halo exchange with two neighbours every step, verified bit by bit."};
-  declare(app, options);
-  if (const auto status = parse(app, argc, argv, process))
-    return *status;
+int run(const Options& options, const MpiProcess& process) {
   if (options.dims == 2 && options.nz != 0)
     return usage_error(process, "jacobi", "--nz is for --dims 3");
   const bool is_float = options.type == "float";
@@ -335,6 +330,8 @@ int run(int argc, char** argv, const MpiProcess& process) {
 }  // namespace lanyard::bench
 
 int main(int argc, char** argv) {
-  lanyard::bench::MpiProcess process(&argc, &argv);
-  return lanyard::bench::run(argc, argv, process);
+  using namespace lanyard::bench;
+  return run_program(argc, argv,
+                     "Jacobi's method: a halo exchange with two neighbours every step, verified bit by bit.", declare,
+                     run);
 }

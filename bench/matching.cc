@@ -123,12 +123,7 @@ Estimate measure(int trials, int pairs, Trial trial) {
   return estimate(us);
 }
 
-int run(int argc, char** argv, const MpiProcess& process) {
-  Options options;
-  CLI::App app{"What MPIX_Matchall costs, beside MPI_Isend, MPI_Irecv and MPI_Waitall."};
-  declare(app, options);
-  if (const auto status = parse(app, argc, argv, process))
-    return *status;
+int run(const Options& options, const MpiProcess& process) {
   if (process.ranks() != 2)
     return usage_error(process, "matching", fmt::format("needs 2 ranks, not {}", process.ranks()));
   Report report("matching");
@@ -164,11 +159,12 @@ int run(int argc, char** argv, const MpiProcess& process) {
 }  // namespace lanyard::bench
 
 int main(int argc, char** argv) {
+  using namespace lanyard::bench;
   // The sender's card needs two counters and two regions a pair, and some for the rest. Limits
   // that the user has set stay.
-  const std::string most = std::to_string(lanyard::bench::kMostCounted);
+  const std::string most = std::to_string(kMostCounted);
   for (const char* limit : {"LANYARD_SIM_COUNTERS", "LANYARD_SIM_REGIONS"})
     setenv(limit, most.c_str(), 0);
-  lanyard::bench::MpiProcess process(&argc, &argv);
-  return lanyard::bench::run(argc, argv, process);
+  return run_program(argc, argv, "What MPIX_Matchall costs, beside MPI_Isend, MPI_Irecv and MPI_Waitall.", declare,
+                     run);
 }

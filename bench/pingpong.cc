@@ -269,12 +269,7 @@ class Pingpong {
   bool is_right_ = true;  // what no row tells
 };
 
-int run(int argc, char** argv, const MpiProcess& process) {
-  Options options;
-  CLI::App app{"Ping-pong latency and bandwidth between two ranks, stream-triggered and CPU-driven."};
-  declare(app, options);
-  if (const auto status = parse(app, argc, argv, process))
-    return *status;
+int run(const Options& options, const MpiProcess& process) {
   if (const std::string what = mistake(options); !what.empty())
     return usage_error(process, "pingpong", what);
   if (process.ranks() != 2)
@@ -286,6 +281,7 @@ int run(int argc, char** argv, const MpiProcess& process) {
 }  // namespace lanyard::bench
 
 int main(int argc, char** argv) {
-  lanyard::bench::MpiProcess process(&argc, &argv);
-  return lanyard::bench::run(argc, argv, process);
+  using namespace lanyard::bench;
+  return run_program(argc, argv, "Ping-pong latency and bandwidth between two ranks, stream-triggered and CPU-driven.",
+                     declare, run);
 }

@@ -148,6 +148,19 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv, const MpiP
   return std::nullopt;
 }
 
+// A program's main(): declare() adds its options, and run() gives the exit status. `what` is said by
+// --help.
+template <class Options>
+int run_program(int argc, char** argv, const char* what, void (*declare)(CLI::App&, Options&),
+                int (*run)(const Options&, const MpiProcess&)) {
+  const MpiProcess process(&argc, &argv);
+  Options options;
+  CLI::App app{what};
+  declare(app, options);
+  const std::optional<int> status = parse(app, argc, argv, process);
+  return status ? *status : run(options, process);
+}
+
 // Says on the first rank what is wrong with the call of a program, and returns kExitUsage.
 inline int usage_error(const MpiProcess& process, const char* program, const std::string& what) {
   if (process.is_first())
