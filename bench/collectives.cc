@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <lanyard/lanyard.h>
@@ -124,16 +124,31 @@ class Operation {
   Value round_ = 0;
 };
 
-class Measurement {
+class Collectives {
  public:
-  Measurement(const MpiProcess& process, const Options& options, Report& report)
-      : process_(process), o_(options), report_(report) {}
+  Collectives(const Options& options, const MpiProcess& process) : process_(process), o_(options) {}
 
+  // The exit status.
+  int run() {
+    report_.fact("mpi", mpi_library());
+    report_.fact("ranks", process_.ranks());
+    report_.fact("operations", o_.operations);
+    report_.fact("batch", o_.batch);
+    report_.fact("trials", o_.trials);
+    for (const std::string& collective : o_.collectives)
+      // A barrier has no bytes.
+      for (const uint64_t bytes : collective == "barrier" ? std::vector<uint64_t>{0} : o_.bytes)
+        measure(collective, bytes);
+    add_nic(report_, queue_.info());
+    return finish(report_, o_.format, process_);
+  }
+
+ private:
   // The MPI's persistent collective, the baseline; its blocking one; and Lanyard's.
-  void run(const std::string& collective, uint64_t bytes) {
+  void measure(const std::string& collective, uint64_t bytes) {
     Operation operation(process_, collective, bytes);
     double baseline = 0;
-    const auto measure = [&](const char* mode, const Json& entries, const std::function<void(int)>& run) {
+    const auto add_row = [&](const char* mode, const Json& entries, const auto& run) {
       bool verified = true;
       run(o_.batch);  // warms up
       std::vector<double> trials;
@@ -160,7 +175,7 @@ class Measurement {
     RequestSet requests;
     requests.add(Request(operation.make()));
     MPI_Request& request = requests[0];
-    measure("persistent", Json(), [&](int times) {
+    add_row("persistent", Json(), [&](int times) {
       for (int i = 0; i < times; ++i) {
         stream_.launch(Operation::contribute, &operation);
         stream_.synchronize();
@@ -168,7 +183,7 @@ class Measurement {
         check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
       }
     });
-    measure("blocking", Json(), [&](int times) {
+    add_row("blocking", Json(), [&](int times) {
       for (int i = 0; i < times; ++i) {
         stream_.launch(Operation::contribute, &operation);
         stream_.synchronize();
@@ -176,7 +191,7 @@ class Measurement {
       }
     });
     requests.match();
-    measure("lanyard", requests.facts(0).at("lanyard_entries"), [&](int times) {
+    add_row("lanyard", requests.facts(0).at("lanyard_entries"), [&](int times) {
       for (int i = 0; i < times; ++i) {
         stream_.launch(Operation::contribute, &operation);
         queue_.start(request);
@@ -185,12 +200,10 @@ class Measurement {
       queue_.drain();
     });
   }
-  Json info() const { return queue_.info(); }
 
- private:
   const MpiProcess& process_;
   const Options& o_;
-  Report& report_;
+  Report report_{"collectives"};
   HostStream stream_;
   StreamQueue queue_{stream_};
 };
@@ -199,19 +212,7 @@ int run(const Options& options, const MpiProcess& process) {
   for (const uint64_t bytes : options.bytes)
     if (bytes % sizeof(Value) != 0)
       return usage_error(process, "collectives", fmt::format("--bytes takes multiples of 8, not {}", bytes));
-  Report report("collectives");
-  report.fact("mpi", mpi_library());
-  report.fact("ranks", process.ranks());
-  report.fact("operations", options.operations);
-  report.fact("batch", options.batch);
-  report.fact("trials", options.trials);
-  Measurement measurement(process, options, report);
-  for (const std::string& collective : options.collectives)
-    // A barrier has no bytes.
-    for (const uint64_t bytes : collective == "barrier" ? std::vector<uint64_t>{0} : options.bytes)
-      measurement.run(collective, bytes);
-  add_nic(report, measurement.info());
-  return finish(report, options.format, process);
+  return Collectives(options, process).run();
 }
 
 }  // namespace
