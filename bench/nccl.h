@@ -105,7 +105,7 @@ class Nccl {
     char host[MPI_MAX_PROCESSOR_NAME] = "";
     int length = 0;
     check(MPI_Get_processor_name(host, &length), "MPI_Get_processor_name");
-    std::string mine = host + (" " + gpu.device_place());
+    std::string mine = fmt::format("{} {}", host, gpu.device_place());
     mine.resize(kLength);
     std::string all(static_cast<size_t>(process.ranks()) * kLength, '\0');
     check(MPI_Allgather(mine.data(), kLength, MPI_CHAR, all.data(), kLength, MPI_CHAR, MPI_COMM_WORLD),

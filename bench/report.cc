@@ -36,7 +36,7 @@ std::string csv_cell(const Json& value) {
   const std::string text = value.is_null() ? "" : to_text(value, 4);
   if (text.find_first_of(",\"\n") == std::string::npos)
     return text;
-  return '"' + boost::replace_all_copy(text, "\"", "\"\"") + '"';
+  return fmt::format("\"{}\"", boost::replace_all_copy(text, "\"", "\"\""));
 }
 
 }  // namespace
@@ -92,11 +92,14 @@ void Report::print_text() const {
     for (const std::string& cell : cells)
       width = std::max(width, cell.size());
     // Text stands at the left, all else at the right.
-    const auto format = fmt::runtime(first.is_string() ? "{}{:<{}}" : "{}{:>{}}");
-    for (size_t i = 0; i < lines.size(); ++i)
-      lines[i] += fmt::format(format, lines[i].empty() ? "" : "  ", cells[i], width);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const std::string rest(width - cells[i].size(), ' ');
+      lines[i] += lines[i].empty() ? "" : "  ";
+      lines[i] += first.is_string() ? cells[i] + rest : rest + cells[i];
+    }
   }
-  fmt::print("{}\n", fmt::join(lines, "\n"));
+  for (const std::string& line : lines)
+    fmt::print("{}\n", line);
 }
 
 void Report::print_csv() const {
@@ -107,14 +110,16 @@ void Report::print_csv() const {
   for (const Json& row : rows_) {
     Json line = facts;
     line.update(row);
-    std::vector<std::string> names, cells;
+    std::string names, cells;
     for (const auto& [name, value] : line.items()) {
-      names.push_back(name);
-      cells.push_back(csv_cell(value));
+      names += names.empty() ? "" : ",";
+      names += name;
+      cells += cells.empty() ? "" : ",";
+      cells += csv_cell(value);
     }
     if (&row == &rows_.front())
-      fmt::print("{}\n", fmt::join(names, ","));
-    fmt::print("{}\n", fmt::join(cells, ","));
+      fmt::print("{}\n", names);
+    fmt::print("{}\n", cells);
   }
 }
 
