@@ -14,7 +14,6 @@
 #include "gpu/device/device_lanes.h"
 #include "gpu/device/device_stream.h"
 #include "gpu/device/gpu_memory.h"
-#include "tests/core/core_mail.h"
 #include "tests/core/core_process.h"
 #include "tests/gpu/fake_driver.h"
 #include "tests/contract/local_fabric.h"
@@ -105,16 +104,15 @@ class Job {
     ASSERT_TRUE(works(queue(rank).wait(only)));
   }
   testing::AssertionResult run(uint32_t rank) {
-    const auto until = std::chrono::steady_clock::now() + 60s;
-    while (!(streams[rank]->poll() && queue(rank).settled())) {
-      if (std::chrono::steady_clock::now() > until)
-        return testing::AssertionFailure() << queue(rank).explain_stall();
+    const auto over = [&] { return streams[rank]->poll() && queue(rank).settled(); };
+    const auto drive = [&] {
       fabric.progress_all();
       for (auto& each : processes)
         each->matcher.progress();
       std::this_thread::sleep_for(50us);
-    }
-    return testing::AssertionSuccess();
+    };
+    return eventually(over, drive) ? testing::AssertionSuccess()
+                                   : testing::AssertionFailure() << queue(rank).explain_stall();
   }
   std::byte* content(const Request& request) { return driver.at(request.transfer.buffer); }
   void iterate(uint64_t iterations) {
@@ -211,11 +209,9 @@ TEST(CoreLanesTest, AFailedRequestIsReleased) {
   Job job;
   job.pair(64);
   job.start_and_wait(0, *job.send);
-  const auto waits = [&] { return job.queue(0).explain_stall().find("has not started its side") != std::string::npos; };
   // Wait until the stream has run the start.
-  for (const auto end = std::chrono::steady_clock::now() + 2min; !waits() && std::chrono::steady_clock::now() < end;)
-    std::this_thread::sleep_for(1ms);
-  EXPECT_TRUE(waits()) << job.queue(0).explain_stall();
+  EXPECT_TRUE(eventually([&] { return has(job.queue(0).explain_stall(), "has not started its side"); }))
+      << job.queue(0).explain_stall();
   EXPECT_FALSE(job.streams[0]->poll());
   job.process(0).endpoint.end_peer(*job.send, 0, true);
   EXPECT_EQ(job.process(0).endpoint.take_failed(job.queue(0)), job.send);
@@ -316,12 +312,9 @@ TEST(CoreLanesTest, AReplayIsInFlight) {
   ASSERT_TRUE(graph.has_value());
   EXPECT_EQ(job.queue(0).first_under_way(), nullptr);
   job.driver.replay(*graph, handle);
-  const auto until = std::chrono::steady_clock::now() + 60s;
-  while (job.queue(0).first_under_way() == nullptr && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(100us);
+  EXPECT_TRUE(eventually([&] { return job.queue(0).first_under_way() != nullptr; }));
   EXPECT_EQ(job.queue(0).first_under_way(), job.send);
-  EXPECT_NE(job.queue(0).explain_stall().find("rank 1 has not started its side"), std::string::npos)
-      << job.queue(0).explain_stall();
+  EXPECT_TRUE(has(job.queue(0).explain_stall(), "rank 1 has not started its side"));
   // The queue must notice that the receive has been freed.
   job.free(1, *job.receive);
   job.settle();

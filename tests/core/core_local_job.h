@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "gpu/host/host_stream.h"
-#include "tests/core/core_mail.h"
 #include "tests/core/core_process.h"
 #include "tests/contract/local_fabric.h"
 
@@ -29,6 +28,8 @@ struct LocalJobOptions {
   // own threads do.
   bool helpers = true;
   core::Strategy strategy = core::Strategy::kTargetCounter;
+  // Wraps a rank's NIC, if not null. What it returns must outlive the job.
+  std::function<nic::Nic&(uint32_t rank, nic::Nic& nic)> wrap = nullptr;
 };
 
 class LocalJob {
@@ -64,10 +65,8 @@ class LocalJob {
     }
     // The same, but without a call into any object of the job.
     void watch() {
-      const auto deadline = Clock::now() + kBound;
-      while (stream.executed() < stream.enqueued() && Clock::now() < deadline)
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-      EXPECT_EQ(stream.executed(), stream.enqueued()) << "rank " << rank << "\n" << queue->explain_stall();
+      EXPECT_TRUE(eventually([&] { return stream.executed() >= stream.enqueued(); })) << "rank " << rank << "\n"
+                                                                                      << queue->explain_stall();
     }
 
     struct NicHelper final : gpu::Helper {
@@ -92,7 +91,8 @@ class LocalJob {
 
   LocalJob(uint32_t ranks, const LocalJobOptions& options) : mail(ranks), fabric(ranks, options.local) {
     for (uint32_t rank = 0; rank < ranks; ++rank)
-      ranks_.push_back(std::make_unique<Rank>(fabric.nic(rank), rank, mail, options));
+      ranks_.push_back(std::make_unique<Rank>(options.wrap ? options.wrap(rank, fabric.nic(rank)) : fabric.nic(rank),
+                                              rank, mail, options));
   }
 
   uint32_t size() const { return static_cast<uint32_t>(ranks_.size()); }

@@ -1,15 +1,19 @@
-// Matcher: MPI's matching rules, between simulated processes.
-#include "transport/core/matcher.h"
-
+// Matcher: MPI's matching rules, between simulated processes. Its queues, compared with lists that
+// are searched from the front.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <list>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
-#include "tests/core/core_process.h"
 #include "tests/contract/model_fabric.h"
+#include "tests/core/core_process.h"
+#include "transport/core/match_queues.h"
+#include "transport/core/matcher.h"
 
 namespace lanyard {
 namespace {
@@ -17,6 +21,9 @@ namespace {
 using core::Direction;
 using core::kAnySource;
 using core::kAnyTag;
+using core::MatchCard;
+using core::OfferQueue;
+using core::PostedQueue;
 using core::Transfer;
 
 class MatcherTest : public ::testing::Test {
@@ -65,8 +72,7 @@ TEST_F(MatcherTest, StrategiesMustBeTheSame) {
   for (const Request* request : {&send, &receive}) {
     EXPECT_EQ(request->state, Request::State::kFresh);
     EXPECT_EQ(request->match_error.code(), Code::kInvalidArgument);
-    EXPECT_NE(request->match_error.message().find("LANYARD_STRATEGY"), std::string::npos)
-        << request->match_error.message();
+    EXPECT_TRUE(has(request->match_error, "LANYARD_STRATEGY"));
   }
   EXPECT_EQ(usage(0).counters, 0u);
   EXPECT_EQ(usage(1).counters, 0u);
@@ -210,8 +216,8 @@ TEST_F(MatcherTest, TruncationFailsBothSides) {
     for (Request* request : {send, receive}) {
       EXPECT_EQ(request->state, Request::State::kFresh);
       EXPECT_EQ(request->match_error.code(), Code::kTruncated);
-      EXPECT_NE(request->match_error.message().find("101"), std::string::npos);
-      EXPECT_NE(request->match_error.message().find("100"), std::string::npos);
+      EXPECT_TRUE(has(request->match_error, "101"));
+      EXPECT_TRUE(has(request->match_error, "100"));
       EXPECT_EQ(request->failures, 0u);
     }
     for (uint32_t which : {0u, 1u}) {
@@ -284,7 +290,7 @@ TEST_F(MatcherTest, AReceiveFromAnEndedRankFailsAtOnce) {
   Request& receive = *rank(0).endpoint.new_request(rank(0).transfer(Direction::kReceive, 1, 5, 8));
   const Status status = rank(0).matcher.begin(receive);
   EXPECT_EQ(status.code(), Code::kFailed);
-  EXPECT_NE(status.message().find("rank 1 has ended"), std::string::npos) << status.message();
+  EXPECT_TRUE(has(status, "rank 1 has ended"));
   EXPECT_EQ(receive.state, Request::State::kFresh);
   EXPECT_EQ(usage(0).counters, 0u);
   Request& from_any = rank(0).receive(kAnySource, 5, 8);
@@ -299,7 +305,7 @@ TEST_F(MatcherTest, InvalidCardsAreIgnored) {
   core::Courier& forger = mail->courier(2);
   Request& receive = rank(0).receive(1, 5, 8);
   Request& send = rank(0).send(1, 6, 8);
-  core::MatchCard offer;
+  MatchCard offer;
   offer.from_nic = 2;
   offer.communicator = receive.transfer.communicator;
   offer.source = 1;
@@ -307,8 +313,8 @@ TEST_F(MatcherTest, InvalidCardsAreIgnored) {
   offer.bytes = 8;
   ASSERT_EQ(offer.longest, 0u);
   ASSERT_TRUE(works(forger.send(0, offer)));
-  core::MatchCard answer;
-  answer.kind = core::MatchCard::Kind::kAccept;
+  MatchCard answer;
+  answer.kind = MatchCard::Kind::kAccept;
   answer.from_nic = 2;
   answer.send = send.number;
   answer.longest = 64;
@@ -365,6 +371,121 @@ TEST_F(MatcherTest, AnOfferOfAnEndedProcessIsIgnored) {
   Request& later = rank(2).receive(kAnySource, 6, 8);
   EXPECT_EQ(later.state, Request::State::kMatching) << "it matches the offer of a rank that has ended";
 }
+
+// ---- PostedQueue and OfferQueue
+
+class MatchQueues : public ::testing::TestWithParam<uint64_t> {
+ protected:
+  static bool fits(const Transfer& receive, const MatchCard& offer) {
+    return receive.communicator == offer.communicator && (receive.peer == kAnySource || receive.peer == offer.source) &&
+           (receive.tag == kAnyTag || receive.tag == offer.tag);
+  }
+  uint64_t draw(uint64_t n) { return random_() % n; }
+
+  // Draws from few values, so that many are equal. `wildcards` percent use each wildcard.
+  Transfer receive(uint64_t wildcards) {
+    Transfer transfer{.direction = Direction::kReceive};
+    transfer.communicator = draw(2);
+    transfer.peer = draw(100) < wildcards ? kAnySource : static_cast<int>(draw(3));
+    transfer.tag = draw(100) < wildcards ? kAnyTag : static_cast<int>(draw(tags_));
+    return transfer;
+  }
+  MatchCard offer() {
+    MatchCard card;
+    card.communicator = draw(2);
+    card.source = static_cast<int32_t>(draw(3));
+    card.tag = static_cast<int32_t>(draw(tags_));
+    card.from_nic = static_cast<uint32_t>(draw(3));
+    card.send = ++sends_;
+    return card;
+  }
+
+  std::mt19937_64 random_{GetParam()};
+  const uint64_t tags_ = GetParam() % 2 == 0 ? 4 : 2000;
+  uint64_t sends_ = 0;
+};
+
+TEST_P(MatchQueues, AnOfferFindsTheOldestReceive) {
+  PostedQueue queue;
+  std::vector<std::unique_ptr<Request>> owned;
+  std::list<Request*> right;
+  EXPECT_TRUE(queue.empty());
+  const uint64_t wildcards = draw(60);
+  for (int step = 0; step < 6000; ++step) {
+    if (draw(100) < 55) {
+      owned.push_back(std::make_unique<Request>());
+      owned.back()->transfer = receive(wildcards);
+      queue.add(*owned.back());
+      right.push_back(owned.back().get());
+    } else if (draw(100) < 80) {
+      const MatchCard card = offer();
+      const auto expected =
+          std::find_if(right.begin(), right.end(), [&](const Request* each) { return fits(each->transfer, card); });
+      Request* found = queue.find({card.communicator, card.source, card.tag});
+      ASSERT_EQ(found, expected == right.end() ? nullptr : *expected) << "step " << step;
+      if (found == nullptr)
+        continue;
+      queue.remove(*found);
+      right.erase(expected);
+    } else if (!right.empty()) {
+      const auto withdrawn = std::next(right.begin(), static_cast<std::ptrdiff_t>(draw(right.size())));
+      queue.remove(**withdrawn);
+      right.erase(withdrawn);
+    }
+    ASSERT_EQ(queue.empty(), right.empty());
+  }
+}
+
+TEST_P(MatchQueues, AReceiveFindsTheOldestOffer) {
+  OfferQueue queue;
+  std::list<MatchCard> right;
+  const uint64_t wildcards = draw(60);
+  const auto remove = [&](OfferQueue::Offer* found, std::list<MatchCard>::iterator expected) {
+    ASSERT_EQ(found == nullptr, expected == right.end());
+    if (found == nullptr)
+      return;
+    ASSERT_EQ(found->card.send, expected->send);
+    queue.remove(*found);
+    right.erase(expected);
+  };
+  for (int step = 0; step < 6000; ++step) {
+    const uint64_t what = draw(100);
+    if (what < 55) {
+      const MatchCard card = offer();
+      queue.add(card);
+      right.push_back(card);
+    } else if (what < 85) {
+      const Transfer wanted = receive(wildcards);
+      const uint32_t dead = static_cast<uint32_t>(draw(12));
+      const auto lives = [&](const MatchCard& card) { return card.from_nic != dead; };
+      remove(queue.find({wanted.communicator, wanted.peer, wanted.tag}, lives),
+             std::find_if(right.begin(), right.end(),
+                          [&](const MatchCard& card) { return fits(wanted, card) && lives(card); }));
+    } else if (what < 99) {
+      const uint64_t send = 1 + draw(sends_ + 1);
+      const auto expected =
+          std::find_if(right.begin(), right.end(), [&](const MatchCard& card) { return card.send == send; });
+      const uint32_t from = expected == right.end() ? 0 : expected->from_nic;
+      EXPECT_EQ(queue.find_send(from + 1, send), nullptr) << "finds a send of another process";
+      remove(queue.find_send(from, send), expected);
+    } else {
+      const uint32_t from = static_cast<uint32_t>(draw(3));
+      queue.remove_all_of(from);
+      right.remove_if([&](const MatchCard& card) { return card.from_nic == from; });
+    }
+    if (HasFatalFailure())
+      FAIL() << "step " << step;
+    const uint32_t from = static_cast<uint32_t>(draw(3));
+    const auto oldest = std::find_if(right.begin(), right.end(), [&](const MatchCard& card) {
+      return card.from_nic == from && card.communicator == 1;
+    });
+    const MatchCard* found = queue.oldest_of(from, 1);
+    ASSERT_EQ(found == nullptr, oldest == right.end()) << "step " << step;
+    ASSERT_TRUE(found == nullptr || found->send == oldest->send) << "step " << step;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, MatchQueues, ::testing::Range<uint64_t>(1, 17));
 
 }  // namespace
 }  // namespace lanyard

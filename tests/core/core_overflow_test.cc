@@ -277,21 +277,18 @@ TEST_F(OverflowTest, OnlyTheFirstOfEachTriggerIsChecked) {
   EXPECT_EQ(ran(), kOps);
 }
 
+struct OverflowOrder : ::testing::Test, Alone<WatchedNic> {
+  OverflowOrder() : Alone({.deferred_depth = 3}) {}
+};
+
 // A start queues behind the overflow even if entries have become free.
-TEST(OverflowOrder, NothingOvertakesTheOverflow) {
-  ModelFabric fabric(1, {.deferred_depth = 3});
-  WatchedNic nic(fabric.nic(0));
-  Mail mail(1);
-  Process process(nic, 0, mail, {.overflow = true, .overflow_thread = false});
-  ManualStream stream;
-  const auto queue = std::move(core::Queue::create(process.endpoint, stream).value());
+TEST_F(OverflowOrder, NothingOvertakesTheOverflow) {
   std::vector<Request*> requests;
   for (int tag = 0; tag < 3; ++tag) {
     requests.push_back(&process.receive(0, tag, 8));
     requests.push_back(&process.send(0, tag, 8));
   }
-  process.matcher.progress();
-  process.matcher.progress();
+  match();
   const auto start = [&](size_t i) { ASSERT_TRUE(works(queue->start(std::span(requests).subspan(i, 1)))); };
   start(0);
   start(1);  // one of its two operations does not fit

@@ -1,15 +1,16 @@
 // Plans: the operations that a matched request posts to the NIC, with their thresholds
-// (api/doc/protocol.md, P1 to P3).
-#include "transport/core/plan.h"
-
+// (api/doc/protocol.md, P1 to P3). A request prepares them once, at its first start.
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "tests/contract/model_fabric.h"
 #include "tests/core/core_process.h"
-#include "tests/core/manual_stream.h"
+#include "tests/core/core_manual_job.h"
+#include "transport/core/plan.h"
 #include "transport/core/queue.h"
 #include "transport/nic/nic.h"
 
@@ -122,56 +123,71 @@ TEST(Plan, Receive) {
 
 // ---- Entries that a queue posts
 
-struct RecordingNic final : nic::ForwardingNic {
+// Counts calls, records what is posted, and allows only `left` more prepare() calls.
+struct CountingNic final : nic::ForwardingNic {
   using ForwardingNic::ForwardingNic;
-  Status post_prepared(std::span<const nic::Posting> postings) override {
-    for (const nic::Posting& posting : postings)
-      posted.push_back({posting.trigger.value, posting.threshold});
-    return inner().post_prepared(postings);
+  Result<nic::PreparedId> prepare(const nic::Op& op) override {
+    if (left == 0)
+      return Status(Code::kExhausted, "no prepared operation is left");
+    --left;
+    ++prepared;
+    return inner().prepare(op);
   }
-  using Condition = std::pair<uint32_t, uint64_t>;
-  std::vector<Condition> posted;
+  Status post(std::span<const nic::DeferredOp> ops) override {
+    whole += ops.size();
+    return inner().post(ops);
+  }
+  Status post_prepared(std::span<const nic::Posting> postings) override {
+    Status status = inner().post_prepared(postings);
+    if (status.ok())
+      posted.insert(posted.end(), postings.begin(), postings.end());
+    return status;
+  }
+  Status release(nic::PreparedId id) override {
+    ++released;
+    return inner().release(id);
+  }
+  uint64_t left = UINT64_MAX;
+  uint64_t prepared = 0, released = 0, whole = 0;
+  std::vector<nic::Posting> posted;
 };
 
 TEST(Thresholds, GrowWithTheIterationsAndTheRings) {
-  ModelFabric fabric(1, {.max_message_bytes = 10});
-  RecordingNic nic(fabric.nic(0));
-  Mail mail(1);
-  Process process(nic, 0, mail, {.overflow = true, .overflow_thread = false});
-  ManualStream stream;
-  const auto queue = std::move(core::Queue::create(process.endpoint, stream).value());
-  Request& receive = process.receive(0, 1, 25);
-  Request& send = process.send(0, 1, 25);
-  Request& ready_receive = process.receive(0, 2, 5);
-  Request& ready_send = process.send(0, 2, 5, true);
-  while (mail.under_way() > 0)
-    process.matcher.progress();
+  using Condition = std::pair<uint32_t, uint64_t>;
+  Alone<CountingNic> alone({.max_message_bytes = 10});
+  const auto& posted = alone.nic.posted;
+  Request& receive = alone.process.receive(0, 1, 25);
+  Request& send = alone.process.send(0, 1, 25);
+  Request& ready_receive = alone.process.receive(0, 2, 5);
+  Request& ready_send = alone.process.send(0, 2, 5, true);
+  alone.match();
 
   Request* const all[] = {&receive, &ready_receive, &ready_send, &send};
   for (uint64_t i = 1; i <= 4; ++i) {
     SCOPED_TRACE("iteration " + std::to_string(i));
-    nic.posted.clear();
-    ASSERT_TRUE(works(queue->start(all)));
-    ASSERT_EQ(nic.posted.size(), 9u);
+    alone.nic.posted.clear();
+    ASSERT_TRUE(works(alone.queue->start(all)));
+    ASSERT_EQ(posted.size(), 9u);
     const uint32_t in = receive.completion.value, out = send.completion.value, go = send.trigger.value;
     const uint32_t ready_in = ready_receive.completion.value, ready_out = ready_send.completion.value;
-    const uint32_t shared =
-        nic.posted[1].first;  // the queue's trigger: one ring for the clear-to-send and the ready send
-    EXPECT_EQ(nic.posted, (std::vector<RecordingNic::Condition>{{in, 3 * i},
-                                                                {shared, i},
-                                                                {ready_in, i},
-                                                                {shared, i},
-                                                                {ready_out, i},
-                                                                {go, 2 * i},
-                                                                {go, 2 * i},
-                                                                {go, 2 * i},
-                                                                {out, 3 * i}}));
-    ASSERT_TRUE(works(queue->wait(all)));
-    do
-      fabric.quiesce();
-    while (!stream.poll());
+    // The queue's trigger: one ring for the clear-to-send and the ready send.
+    const uint32_t shared = posted[1].trigger.value;
+    std::vector<Condition> conditions;
+    for (const nic::Posting& posting : posted)
+      conditions.emplace_back(posting.trigger.value, posting.threshold);
+    EXPECT_EQ(conditions, (std::vector<Condition>{{in, 3 * i},
+                                                  {shared, i},
+                                                  {ready_in, i},
+                                                  {shared, i},
+                                                  {ready_out, i},
+                                                  {go, 2 * i},
+                                                  {go, 2 * i},
+                                                  {go, 2 * i},
+                                                  {out, 3 * i}}));
+    ASSERT_TRUE(works(alone.queue->wait(all)));
+    alone.run();
   }
-  EXPECT_EQ(nic.failures(), 0u);
+  EXPECT_EQ(alone.nic.failures(), 0u);
 }
 
 TEST(Strategy, FollowsTheNicsCapabilities) {
@@ -214,6 +230,63 @@ TEST(Plan, TheSendersFlagComesAfterDelivery) {
   ready.ready = true;
   EXPECT_EQ(core::make_plan(request(Direction::kSend, 10, true), ready, with).size(), 5u);
   EXPECT_TRUE(core::make_plan(request(Direction::kReceive, 10, false), ready, with).empty());
+}
+
+// ---- Prepared once, at the first start
+
+// A process that sends to itself in pieces.
+struct PreparedPlan : ::testing::Test, Alone<CountingNic> {
+  PreparedPlan() : Alone({.max_message_bytes = 16}) { match(); }
+  void iterate(uint64_t seed) {
+    fill(*send, seed);
+    clear(*receive);
+    ASSERT_TRUE(works(queue->start(both)));
+    ASSERT_TRUE(works(queue->wait(both)));
+    run();
+    EXPECT_TRUE(holds(*receive, seed));
+  }
+  void free_both() {
+    ASSERT_TRUE(works(process.endpoint.free_request(send)));
+    ASSERT_TRUE(works(process.endpoint.free_request(receive)));
+    EXPECT_EQ(nic.released, plans);
+    EXPECT_EQ(process.endpoint.unclosed(), 0u) << "a resource of the plan is still open";
+  }
+
+  Request* receive = &process.receive(0, 7, 40);
+  Request* send = &process.send(0, 7, 40);
+  Request* const both[2] = {receive, send};
+  const uint64_t plans = 3 + 1 + 2;  // send: three writes and a done word; receive: a done word and a clear-to-send
+};
+
+TEST_F(PreparedPlan, IsPreparedAtTheFirstStart) {
+  EXPECT_EQ(nic.prepared, 0u);
+  for (uint64_t i = 1; i <= 5; ++i) {
+    iterate(i);
+    EXPECT_EQ(nic.prepared, plans);
+    ASSERT_EQ(nic.posted.size(), i * plans);
+    EXPECT_EQ(nic.posted.back().start, i);
+  }
+  EXPECT_EQ(nic.whole, 0u) << "post() is called although every operation is prepared";
+  EXPECT_EQ(nic.released, 0u);
+  free_both();
+}
+
+// A start whose operations cannot be prepared fails. It may be repeated and keeps what
+// it has prepared.
+TEST_F(PreparedPlan, AStartFailsWhenItsPlanCannotBePrepared) {
+  for (uint64_t taken = 0; taken < plans; ++taken) {
+    nic.left = taken == 0 ? 0 : 1;
+    EXPECT_EQ(queue->start(both).code(), Code::kExhausted);
+    EXPECT_EQ(nic.prepared, taken);
+    EXPECT_EQ(send->starts + receive->starts, 0u);
+    EXPECT_EQ(queue->figures().starts, 0u);
+    EXPECT_TRUE(stream.empty());
+    EXPECT_TRUE(nic.posted.empty());
+  }
+  nic.left = 1;
+  iterate(3);
+  EXPECT_EQ(nic.prepared, plans);
+  free_both();
 }
 
 }  // namespace

@@ -1,27 +1,101 @@
-// Process: one process's part of the protocol for tests, with its requests' buffers.
-#ifndef LANYARD_TESTS_CORE_PROCESS_H_
-#define LANYARD_TESTS_CORE_PROCESS_H_
+// Process: one process's part of the protocol for tests, with its requests' buffers. Mail: delivers
+// match cards between simulated processes in one thread.
+#ifndef LANYARD_TESTS_CORE_CORE_PROCESS_H_
+#define LANYARD_TESTS_CORE_CORE_PROCESS_H_
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "tests/core/core_mail.h"
+#include "gpu/lane.h"
+#include "tests/support/expect.h"
 #include "transport/core/endpoint.h"
+#include "transport/core/match_card.h"
 #include "transport/core/matcher.h"
 #include "transport/core/queue.h"
 
 namespace lanyard {
 
-using core::Request;
+// Keeps the order between any two processes. Otherwise cards arrive in the order of their
+// senders' ranks.
+class Mail {
+ public:
+  explicit Mail(uint32_t processes) {
+    for (uint32_t rank = 0; rank < processes; ++rank)
+      boxes_.push_back(std::make_unique<Box>(*this, rank, processes));
+  }
 
-inline ::testing::AssertionResult works(const Status& status) {
-  if (status.ok())
-    return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << status.to_string();
-}
+  core::Courier& courier(uint32_t rank) { return *boxes_[rank]; }
+
+  // Later sends of that process fail, after `after` more that succeed.
+  void break_down(uint32_t rank, uint64_t after = 0) { boxes_[rank]->left_to_send = after; }
+  void repair(uint32_t rank) { boxes_[rank]->left_to_send.reset(); }
+  // The process has ended: no more cards come from it, and every process knows.
+  void end(uint32_t rank) { ended_.push_back(rank); }
+
+  uint64_t sent() const { return sent_; }
+  size_t under_way() const {
+    size_t count = 0;
+    for (const auto& box : boxes_)
+      for (const auto& from : box->from)
+        count += from.size();
+    return count;
+  }
+
+ private:
+  struct Letter {
+    core::MatchCard card;
+    gpu::LaneOffer lane;  // valid if the card announces one
+  };
+  struct Box final : core::Courier {
+    Box(Mail& mail, uint32_t rank, uint32_t processes) : mail(mail), rank(rank), from(processes) {}
+
+    Status send(uint32_t to, const core::MatchCard& card, const gpu::LaneOffer* lane) override {
+      if (left_to_send == 0)
+        return {Code::kFailed, "the test has broken the mail down"};
+      if (left_to_send)
+        --*left_to_send;
+      mail.boxes_.at(to)->from[rank].push_back({card, lane != nullptr ? *lane : gpu::LaneOffer()});
+      ++mail.sent_;
+      return {};
+    }
+    std::optional<std::string> why_unreachable(uint32_t nic) const override {
+      const bool ended = std::find(mail.ended_.begin(), mail.ended_.end(), nic) != mail.ended_.end();
+      return ended ? std::optional("rank " + std::to_string(nic) + " has ended") : std::nullopt;
+    }
+    std::optional<core::MatchCard> receive() override {
+      for (auto& letters : from) {
+        if (letters.empty())
+          continue;
+        const Letter letter = letters.front();
+        letters.pop_front();
+        last_lane = letter.lane;
+        return letter.card;
+      }
+      return std::nullopt;
+    }
+    const gpu::LaneOffer& lane() const override { return last_lane; }
+
+    Mail& mail;
+    const uint32_t rank;
+    std::vector<std::deque<Letter>> from;
+    gpu::LaneOffer last_lane;
+    std::optional<uint64_t> left_to_send;
+  };
+
+  std::vector<std::unique_ptr<Box>> boxes_;
+  uint64_t sent_ = 0;
+  std::vector<uint32_t> ended_;
+};
+
+using core::Request;
 
 // Message content that differs by seed. No byte is zero.
 inline uint8_t pattern(uint64_t seed, uint64_t at) {
@@ -97,4 +171,4 @@ inline bool is_clear(Request& request) {
 
 }  // namespace lanyard
 
-#endif  // LANYARD_TESTS_CORE_PROCESS_H_
+#endif  // LANYARD_TESTS_CORE_CORE_PROCESS_H_

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -56,26 +56,15 @@ struct InterruptedNic final : nic::ForwardingNic {
 class StartsCounted : public ::testing::TestWithParam<bool> {
  protected:
   StartsCounted() {
-    for (uint32_t rank = 0; rank < 2; ++rank) {
-      const auto options = core::Endpoint::Options{.overflow = true, .overflow_thread = false};
-      nic::Nic& used = rank == 0 ? static_cast<nic::Nic&>(nic) : fabric.nic(1);
-      processes[rank] = std::make_unique<Process>(used, rank, mail, options);
-      queues[rank] = std::move(core::Queue::create(processes[rank]->endpoint, streams[rank]).value());
-    }
-    send = &processes[0]->send(1, 7, kBytes);
-    receive = &processes[1]->receive(0, 7, kBytes);
-    while (mail.under_way() > 0)
-      for (const auto& process : processes)
-        process->matcher.progress();
-    EXPECT_TRUE(works(queues[0]->stand(sends())));
-    nic.interrupted = send->trigger;
+    EXPECT_TRUE(works(job[0].queue->stand(sends())));
+    nic->interrupted = send->trigger;
   }
   std::span<Request* const> sends() { return {&send, 1}; }
-  core::StandingOrders& standing() { return processes[0]->endpoint.standing(); }
+  core::StandingOrders& standing() { return job[0].endpoint.standing(); }
   void start_receive() {
-    EXPECT_TRUE(works(queues[1]->start({&receive, 1})));
-    EXPECT_TRUE(works(queues[1]->wait({&receive, 1})));
-    streams[1].poll();
+    pair.start_receive();
+    pair.wait_receive();
+    job[1].stream.poll();
   }
   // Starts the receive. Its clear-to-send is held in the network.
   void hold() {
@@ -84,7 +73,7 @@ class StartsCounted : public ::testing::TestWithParam<bool> {
   }
   // Delivers the clear-to-send at the next read of the counter. Holds the write.
   void come_at_the_reading() {
-    (GetParam() ? nic.after : nic.before) = [this] {
+    (GetParam() ? nic->after : nic->before) = [this] {
       fabric.held = [](const ModelFabric::Transit& transit) { return transit.packet.kind == PacketKind::kWrite; };
       fabric.quiesce();
     };
@@ -92,19 +81,18 @@ class StartsCounted : public ::testing::TestWithParam<bool> {
   void run() {
     fabric.held = nullptr;
     fabric.quiesce();
-    streams[1].poll();
+    job[1].stream.poll();
     fabric.quiesce();
-    EXPECT_TRUE(streams[1].poll());
+    EXPECT_TRUE(job[1].stream.poll());
   }
 
-  ModelFabric fabric{2};
-  InterruptedNic nic{fabric.nic(0)};
-  Mail mail{2};
-  ManualStream streams[2];
-  std::unique_ptr<Process> processes[2];
-  std::unique_ptr<core::Queue> queues[2];
-  Request* send = nullptr;
-  Request* receive = nullptr;
+  std::optional<InterruptedNic> nic;
+  ManualJob job{2, {.wrap = [this](uint32_t rank, nic::Nic& inner) -> nic::Nic& {
+                  return rank == 0 ? nic.emplace(inner) : inner;
+                }}};
+  ModelFabric& fabric = job.fabric;
+  Pair pair{job, 0, 1, kBytes};
+  Request* const send = &pair.send;
 };
 INSTANTIATE_TEST_SUITE_P(ClearToSend, StartsCounted, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "AfterTheReading" : "BeforeTheReading"; });
@@ -124,7 +112,7 @@ TEST_P(StartsCounted, AClearToSendInBetweenIsNotAStart) {
     EXPECT_EQ(standing().started(*send), i);
     EXPECT_EQ(send->iterations_done(), i);
   }
-  EXPECT_TRUE(works(queues[0]->dismiss()));
+  EXPECT_TRUE(works(job[0].queue->dismiss()));
   EXPECT_EQ(send->starts, 3u);
 }
 
@@ -137,13 +125,13 @@ TEST_P(StartsCounted, AStartInFlightIsSeenDespiteAClearToSend) {
     EXPECT_EQ(standing().can_end(*send).code(), Code::kInvalidState);
     EXPECT_EQ(send->clear_to_send_word.count(), i) << "the clear-to-send has not arrived in between";
     EXPECT_EQ(standing().started(*send), i);
-    EXPECT_EQ(queues[0]->dismiss(sends()).code(), Code::kInvalidState);
+    EXPECT_EQ(job[0].queue->dismiss(sends()).code(), Code::kInvalidState);
     ASSERT_NE(send->standing, nullptr);
     run();
     count_on(*send);
     EXPECT_EQ(send->iterations_done(), i);
   }
-  EXPECT_TRUE(works(queues[0]->dismiss(sends())));
+  EXPECT_TRUE(works(job[0].queue->dismiss(sends())));
   EXPECT_EQ(send->starts, 3u);
 }
 
@@ -204,7 +192,7 @@ TEST_F(Standing, ARequestInFlightKeepsTheOthersStanding) {
   const uint64_t held = standing().held();
   const auto refused = [&](const Status& status) {
     EXPECT_EQ(status.code(), Code::kInvalidState);
-    EXPECT_NE(status.message().find(b.send.describe()), std::string::npos) << status.message();
+    EXPECT_TRUE(has(status, b.send.describe()));
     for (const Pair* pair : {&a, &b}) {
       EXPECT_NE(pair->send.standing, nullptr);
       EXPECT_EQ(pair->send.listed, &queue());
@@ -460,7 +448,7 @@ TEST_F(WithoutOverflow, MoreThanTheNicHasCannotStand) {
   const Status status = stand({&d.send, &e.send});
   EXPECT_EQ(status.code(), Code::kExhausted);
   for (const char* fact : {"10", "8", "overflow"})
-    EXPECT_NE(status.message().find(fact), std::string::npos) << status.message();
+    EXPECT_TRUE(has(status, fact));
   EXPECT_EQ(d.send.standing, nullptr) << "part of the refused call stands";
   EXPECT_EQ(e.send.standing, nullptr);
   EXPECT_EQ(job[0].stream.counts, 6) << "expected two counts per standing request";
@@ -484,7 +472,7 @@ TEST_F(WithoutOverflow, OrdinaryStartsUseTheRemainingEntries) {
   const uint64_t epoch = job[0].queue->epoch_entries();
   const Status status = job[0].start({&d.send, &e.send});
   EXPECT_EQ(status.code(), Code::kExhausted);
-  EXPECT_NE(status.message().find("4 deferred-work entries, the NIC has 2"), std::string::npos) << status.message();
+  EXPECT_TRUE(has(status, "4 deferred-work entries, the NIC has 2"));
   EXPECT_EQ(d.send.starts, 0u);
   EXPECT_EQ(job[0].queue->epoch_entries(), epoch);
   EXPECT_TRUE(job[0].stream.empty());
