@@ -2,11 +2,8 @@
 // over a fake libfabric with the CXI provider's rules. Each event waits until the driver reads it.
 #include <gtest/gtest.h>
 
-#include "nicsim/deterministic/config.h"
 #include "nicsim/deterministic/explore.h"
-#include "nicsim/deterministic/fuzz.h"
-#include "nicsim/deterministic/schedulers.h"
-#include "nicsim/deterministic/world.h"
+#include "tests/engine/world_search.h"
 
 namespace lanyard::nicsim {
 namespace {
@@ -14,21 +11,8 @@ namespace {
 class CxiWorld : public testing::TestWithParam<const char*> {};
 
 TEST_P(CxiWorld, IsCleanUnderEveryScheduler) {
-  const Result<Config> config = Config::parse(GetParam());
-  ASSERT_TRUE(config.ok()) << config.status().message();
-  ASSERT_TRUE(config.value().world.driver);
-  const Scenario scenario = config.value().scenario();
-  World world(scenario, config.value().world);
-  for (uint32_t kind = 0; kind < kSchedulerKinds; ++kind) {
-    const auto scheduler = make_scheduler(static_cast<SchedulerKind>(kind), world, 300);
-    for (uint64_t seed = 0; seed < 500; ++seed) {
-      world.reset();
-      scheduler->begin(seed);
-      const Report& report = world.run(*scheduler);
-      ASSERT_TRUE(report.ok()) << GetParam() << ", " << scheduler_name(static_cast<SchedulerKind>(kind)) << " " << seed
-                               << ": " << report.oracle << ": " << report.text;
-    }
-  }
+  ASSERT_TRUE(Config::parse(GetParam()).value().world.driver);
+  expect_clean_under_every_scheduler(GetParam(), 500, 300);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -84,9 +68,8 @@ TEST(CxiWorldRuns, UnsupportedConfigurationsAreRefused) {
   }
   const Config config = Config::parse("2ranks,1req-each-way,1iter,cxi-driver").value();
   EXPECT_EQ(Config::parse(config.to_string()).value().to_string(), config.to_string());
-  const Scenario scenario = config.scenario();
-  World world(scenario, config.world);
-  EXPECT_EQ(explore(world, {}).status().code(), Code::kUnsupported);
+  Setting setting(config.to_string());
+  EXPECT_EQ(explore(setting.world, {}).status().code(), Code::kUnsupported);
 }
 
 }  // namespace

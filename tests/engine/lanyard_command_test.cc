@@ -6,7 +6,11 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/expect.h"
+
 namespace {
+
+using lanyard::has;
 
 struct Outcome {
   int status = -1;
@@ -82,7 +86,7 @@ TEST(Lanyard, ReportsAnErrorInOneLine) {
     const Outcome outcome = lanyard(arguments);
     EXPECT_EQ(outcome.status, 2) << arguments;
     EXPECT_EQ(outcome.out, "") << arguments;
-    EXPECT_NE(outcome.err.find(what), std::string::npos) << outcome.err;
+    EXPECT_TRUE(has(outcome.err, what));
     EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
   }
 }
@@ -91,7 +95,7 @@ TEST(Lanyard, HelpNamesTheItemsOfConfigurations) {
   for (const char* command : {"", "fuzz ", "replay ", "explore "}) {
     const Outcome outcome = lanyard(command + std::string("--help"));
     EXPECT_EQ(outcome.status, 0);
-    EXPECT_NE(outcome.out.find("stale-reads"), std::string::npos) << outcome.out;
+    EXPECT_TRUE(has(outcome.out, "stale-reads"));
   }
 }
 
@@ -110,9 +114,7 @@ TEST(Model, ReportsThatItIsModelledAndItsBound) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(first_line(outcome.out), "modelled, not measured: halo2d on frontier, ready sends, coarse memory");
-  EXPECT_NE(outcome.out.find("bound by\n      16       8          16384x16384           -  target-counter      24"),
-            std::string::npos)
-      << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "bound by\n      16       8          16384x16384           -  target-counter      24"));
 }
 
 TEST(Model, OneCsvLinePerPointOfASweep) {
@@ -149,12 +151,12 @@ TEST(Model, ComparesAndFits) {
                          "x,cxi-coarse,db,1000,8,0.02\nx,cxi-coarse,db,1000,1048576,0.4\n";
   const Outcome compared = lanyard("model compare --rows " + path);
   EXPECT_EQ(compared.status, 0) << compared.err;
-  EXPECT_NE(compared.out.find("all                       2 rows: mean error"), std::string::npos) << compared.out;
+  EXPECT_TRUE(has(compared.out, "all                       2 rows: mean error"));
   const std::string out = file_name("fitted");
   const Outcome fitted = lanyard("model fit --no-cross-validation --out " + out + " " + path);
   EXPECT_EQ(fitted.status, 0) << fitted.err;
-  EXPECT_NE(fitted.out.find("kernel.cell               21."), std::string::npos) << fitted.out;
-  EXPECT_NE(fitted.out.find("unchanged: these measurements do not determine it"), std::string::npos) << fitted.out;
+  EXPECT_TRUE(has(fitted.out, "kernel.cell               21."));
+  EXPECT_TRUE(has(fitted.out, "unchanged: these measurements do not determine it"));
   EXPECT_EQ(lanyard("model --workload pingpong --machine " + out).status, 0);
   EXPECT_EQ(lanyard("model fit --no-cross-validation --out /nowhere/x " + path).status, 1);
 }
@@ -162,9 +164,9 @@ TEST(Model, ComparesAndFits) {
 TEST(Conformance, ReportsWhichRowsPassed) {
   const Outcome outcome = run("lanyard-conformance", "--nic sim --rows N2_*");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("nic       sim/shm"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("N2_TiesInTheOrderOfPosting"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("3 passed, 0 failed, 0 skipped\n"), std::string::npos) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "nic       sim/shm"));
+  EXPECT_TRUE(has(outcome.out, "N2_TiesInTheOrderOfPosting"));
+  EXPECT_TRUE(has(outcome.out, "3 passed, 0 failed, 0 skipped\n"));
 }
 
 TEST(Conformance, NoRowOrNoNicIsAFailure) {
@@ -175,22 +177,22 @@ TEST(Conformance, NoRowOrNoNicIsAFailure) {
 TEST(Replay, ACleanRunSucceedsAndRepeats) {
   const Outcome outcome = lanyard("replay --config 2ranks,1req-each-way,2iter --schedule 0213 --times 100");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("no finding\nhash "), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("100 runs the same"), std::string::npos) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "no finding\nhash "));
+  EXPECT_TRUE(has(outcome.out, "100 runs the same"));
 }
 
 TEST(Replay, StepsAreListed) {
   const Outcome outcome = lanyard("replay --config 2ranks,1req-one-way,1iter --schedule 0 --steps");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(first_line(outcome.out), "    1  rank 0: host: pack (send of 0 to 1, tag 0)");
-  EXPECT_NE(outcome.out.find(", 35 steps"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("\n   35  "), std::string::npos) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, ", 35 steps"));
+  EXPECT_TRUE(has(outcome.out, "\n   35  "));
 }
 
 TEST(Replay, AUserErrorHasItsOwnStatus) {
   const Outcome outcome = lanyard("replay --config " + std::string(kRefused) + " --schedule 0");
   EXPECT_EQ(outcome.status, kUser) << outcome.out;
-  EXPECT_NE(outcome.out.find("USER ERROR"), std::string::npos) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "USER ERROR"));
 }
 
 TEST(Fuzz, FindsThePoolDeadlockAndPrintsARepeatableCommand) {
@@ -204,7 +206,7 @@ TEST(Fuzz, FindsThePoolDeadlockAndPrintsARepeatableCommand) {
   const Outcome again = lanyard(arguments + " --times 100");
   EXPECT_EQ(again.status, kDeadlock) << again.out << again.err;
   EXPECT_EQ(again.err, "");
-  EXPECT_NE(again.out.find("100 runs the same"), std::string::npos) << again.out;
+  EXPECT_TRUE(has(again.out, "100 runs the same"));
   // The shrunk schedule repeats it too.
   const size_t shrunk = found.out.find("\nshrunk: lanyard ");
   ASSERT_NE(shrunk, std::string::npos) << found.out;
@@ -212,7 +214,7 @@ TEST(Fuzz, FindsThePoolDeadlockAndPrintsARepeatableCommand) {
   EXPECT_EQ(lanyard(shorter).status, kDeadlock) << shorter;
   // Both outputs contain the stall reports.
   for (const std::string& text : {found.out, again.out})
-    EXPECT_NE(text.find(" <- "), std::string::npos) << text;
+    EXPECT_TRUE(has(text, " <- "));
 }
 
 TEST(Replay, DrawsTheRun) {

@@ -9,6 +9,7 @@
 
 #include "nicsim/modelled/engine.h"
 #include "nicsim/modelled/workload.h"
+#include "tests/support/expect.h"
 
 namespace lanyard::modelled {
 namespace {
@@ -27,7 +28,7 @@ TEST(ModelledMachine, ReadsWhatItWrites) {
   const Machine again = Machine::parse(machine.to_text(), "again").value();
   EXPECT_EQ(again.to_text(), machine.to_text());
   EXPECT_GT(again["kernel.cell"], 0);
-  EXPECT_NE(again.figure("kernel.cell").origin.find("fitted"), std::string::npos);
+  EXPECT_TRUE(has(again.figure("kernel.cell").origin, "fitted"));
 }
 
 TEST(ModelledMachine, ConvertsNanosecondsToMicroseconds) {
@@ -69,8 +70,8 @@ TEST(ModelledMachine, NamesMissingFigures) {
   EXPECT_EQ(machine.status().message(), "the machine x has no value for: stream.ring");
   const Result<Machine> tuolumne = Machine::open("tuolumne");
   ASSERT_FALSE(tuolumne.ok());
-  EXPECT_NE(tuolumne.status().message().find("kernel.cell"), std::string::npos);
-  EXPECT_NE(Machine::open("nowhere").status().message().find("frontier"), std::string::npos);
+  EXPECT_TRUE(has(tuolumne.status(), "kernel.cell"));
+  EXPECT_TRUE(has(Machine::open("nowhere").status(), "frontier"));
 }
 
 // ---- Jobs on a machine

@@ -3,10 +3,7 @@
 
 #include <algorithm>
 
-#include "nicsim/deterministic/config.h"
-#include "nicsim/deterministic/fuzz.h"
-#include "nicsim/deterministic/schedulers.h"
-#include "nicsim/deterministic/world.h"
+#include "tests/engine/world_search.h"
 
 namespace lanyard::nicsim {
 namespace {
@@ -33,14 +30,6 @@ class FaultChooser final : public Chooser {
   uint64_t asked_ = 0;
 };
 
-struct Setting {
-  explicit Setting(const std::string& text)
-      : config(Config::parse(text).value()), exchange(config.scenario()), world(exchange, config.world) {}
-  Config config;
-  Scenario exchange;
-  World world;
-};
-
 // A process dies before any possible step. The others keep their state consistent, their NICs
 // detect the death, and a caller in MPIX_Queue_wait gets an error and continues.
 TEST(WorldFaults, AProcessMayDieAtAnyMoment) {
@@ -52,11 +41,11 @@ TEST(WorldFaults, AProcessMayDieAtAnyMoment) {
       world.reset();
       FaultChooser chooser(ChoiceKind::kKill, moment);
       const Report report = world.run(chooser);
-      ASSERT_TRUE(report.ok()) << text << ", moment " << moment << ": " << report.oracle << ": " << report.text;
+      ASSERT_TRUE(clean(report)) << text << ", moment " << moment;
       if (!chooser.came())
         break;
       ASSERT_EQ(world.deaths(), 1u) << moment;
-      const bool by_others = setting.config.halo.ready || setting.config.halo.free || setting.exchange.ranks() > 2;
+      const bool by_others = setting.config.halo.ready || setting.config.halo.free || setting.scenario.ranks() > 2;
       EXPECT_TRUE(world.finished() || by_others) << text << ", moment " << moment;
     }
     EXPECT_TRUE(world.finished()) << "the last run has no death";
@@ -75,31 +64,25 @@ TEST(WorldFaults, ARefusedStartIsExcusedAfterAPeerGaveUp) {
         "q1_p0_p3_q0_s0r_q1_s0_s3_"
         "q0_w0r_u0_q1_w3_w0_p0_q0_s0r.1r_q1_s0_q0_w1r.0r_u1_u0_q1_w0_p3_p0_q0_s0r_s1r_q1_s3_s0_q0_w1r.0r_u1_u0_q1_w0.3_"
         "q0_y_q1_y_f0.0r.1r.3_q0_y_q1_y,no-overflow,failures"}) {
-    const Setting setting(text);
-    const Report report = fuzz(setting.exchange, {.schedules = 3'000, .world = setting.config.world}).report;
-    EXPECT_TRUE(report.ok()) << text << ": " << report.oracle << ": " << report.text;
+    expect_clean(text, 3'000);
   }
 }
 
 // A refused operation comes due. It fails once, also if the driver reports the failure later.
 TEST(WorldFaults, ARefusedOperationFailsOnce) {
-  const Setting setting("program=1-0:16t4p4/s0r_w0r_y/s0_w0_y,depth=1,cxi-driver,failures,no-room");
-  const Report report = fuzz(setting.exchange, {.schedules = 40'000, .world = setting.config.world}).report;
-  EXPECT_TRUE(report.ok()) << report.oracle << ": " << report.text;
+  expect_clean("program=1-0:16t4p4/s0r_w0r_y/s0_w0_y,depth=1,cxi-driver,failures,no-room", 40'000);
 }
 
 // A death must not hide a fault with another cause.
 TEST(WorldFaults, ADeathHidesNoLostRing) {
-  Setting setting("3ranks,1req-one-way,1iter,kills,lost-rings");
-  FuzzOptions options{.schedules = 5'000, .world = setting.config.world};
-  EXPECT_EQ(fuzz(setting.exchange, options).report.finding, Finding::kDeadlock);
+  EXPECT_EQ(fuzz_text("3ranks,1req-one-way,1iter,kills,lost-rings", 5'000).report.finding, Finding::kDeadlock);
 }
 
 TEST(WorldFaults, FrozenCountersDelayTheOverflowOnlyWhileFrozen) {
   Setting setting("2ranks,2req-each-way,2iter,depth=2,frozen-reads");
   FaultChooser chooser(ChoiceKind::kFreeze);
   const Report report = setting.world.run(chooser);
-  EXPECT_TRUE(report.ok()) << report.oracle << ": " << report.text;
+  EXPECT_TRUE(clean(report));
   EXPECT_TRUE(setting.world.finished());
   EXPECT_TRUE(setting.world.faults_have_ended()) << "no rank read a frozen counter, so the run proves nothing";
 }
@@ -110,7 +93,7 @@ TEST(WorldFaults, StolenEntriesDelayAStartOnlyUntilReturned) {
     Setting setting(text);
     FaultChooser chooser(ChoiceKind::kSteal);
     const Report report = setting.world.run(chooser);
-    EXPECT_TRUE(report.ok()) << text << ": " << report.oracle << ": " << report.text;
+    EXPECT_TRUE(clean(report)) << text;
     EXPECT_TRUE(setting.world.finished());
     EXPECT_TRUE(setting.world.faults_have_ended()) << text << ": no rank lacked an entry, so the run proves nothing";
   }

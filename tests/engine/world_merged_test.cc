@@ -1,38 +1,24 @@
 // Exchanges in the deterministic engine, in orders that a fuzzer finds.
 #include <gtest/gtest.h>
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "nicsim/deterministic/config.h"
 #include "nicsim/deterministic/explore.h"
-#include "nicsim/deterministic/fuzz.h"
+#include "tests/engine/world_search.h"
 
 namespace lanyard::nicsim {
 namespace {
 
-void expect_no_finding(const std::string& text, uint64_t schedules) {
-  const Result<Config> config = Config::parse(text);
-  ASSERT_TRUE(config.ok()) << config.status().message();
-  const Scenario scenario = config.value().scenario();
-  Fuzzer fuzzer(scenario, config.value().world);
-  for (uint64_t seed = 0; seed < schedules; ++seed) {
-    const Report& report = fuzzer.run(seed);
-    ASSERT_TRUE(report.ok()) << text << ", seed " << seed << ": " << report.oracle << ": " << report.text;
-  }
-}
-
 struct WorldMerged : ::testing::TestWithParam<const char*> {};
 
-TEST_P(WorldMerged, HasNoFinding) { expect_no_finding(GetParam(), 2'000); }
+TEST_P(WorldMerged, HasNoFinding) { expect_clean(GetParam(), 2'000); }
 
 // Each send also raises a flag, which takes one more entry.
 TEST_P(WorldMerged, HasNoFindingWithFlags) {
   const std::string text = GetParam();
   if (text.find("no-overflow") != std::string::npos)
     return;  // these starts fit only with target counters
-  expect_no_finding(text + ",sender-flag", 500);
+  expect_clean(text + ",sender-flag", 500);
 }
 
 constexpr const char* kConfigs[] = {
@@ -120,7 +106,7 @@ constexpr const char* kFlagConfigs[] = {
     "sender-flag,cxi-driver,failures,late-events",
 };
 struct WorldMergedFlags : ::testing::TestWithParam<const char*> {};
-TEST_P(WorldMergedFlags, HasNoFinding) { expect_no_finding(GetParam(), 2'000); }
+TEST_P(WorldMergedFlags, HasNoFinding) { expect_clean(GetParam(), 2'000); }
 INSTANTIATE_TEST_SUITE_P(World, WorldMergedFlags, ::testing::ValuesIn(kFlagConfigs));
 
 // The messages of collectives: see tools/lanyard/portfolio.cc. At the end all requests are freed.
@@ -137,18 +123,15 @@ TEST(WorldCollectives, HaveNoFinding) {
   for (const char* world :
        {"", ",depth=3,stale-reads", ",max-message=8,early-acks,torn,cxi-driver", ",failures,register-bells",
         ",failures,cxi-driver,no-room", ",kills,mail-by-card", ",failures,sender-flag", ",kills,sender-flag"})
-    expect_no_finding(program + world, 1'000);
+    expect_clean(program + world, 1'000);
 }
 
 // Every order of the smallest configurations.
 struct WorldMergedExplored : ::testing::TestWithParam<const char*> {};
 TEST_P(WorldMergedExplored, HasNoFinding) {
-  const Result<Config> config = Config::parse(GetParam());
-  ASSERT_TRUE(config.ok());
-  const Scenario scenario = config.value().scenario();
-  World world(scenario, config.value().world);
-  const Result<Exploration> exploration = explore(world, {.reduced = true});
-  ASSERT_TRUE(exploration.ok()) << exploration.status().message();
+  Setting setting(GetParam());
+  const Result<Exploration> exploration = explore(setting.world, {.reduced = true});
+  ASSERT_TRUE(works(exploration.status()));
   EXPECT_TRUE(exploration.value().report.ok()) << exploration.value().report.text;
   EXPECT_TRUE(exploration.value().complete);
   EXPECT_GT(exploration.value().states, 500u);

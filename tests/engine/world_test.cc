@@ -1,47 +1,20 @@
-// The deterministic world: the shipped protocol under random schedules, with enough entries
-// and with too few.
-#include "nicsim/deterministic/world.h"
-
+// The deterministic world: the shipped protocol under random schedules, with enough entries and
+// with too few. Programs of a user.
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "nicsim/deterministic/config.h"
-#include "nicsim/deterministic/fuzz.h"
-#include "nicsim/deterministic/schedulers.h"
+#include "nicsim/deterministic/world.h"
+#include "tests/engine/world_search.h"
 #include "transport/base/check.h"
 
 namespace lanyard::nicsim {
 namespace {
 
-// Returns the first finding within `schedules` schedules, or a clean report.
-Report search(World& world, SchedulerKind kind, uint64_t schedules) {
-  const auto scheduler = make_scheduler(kind, world, 100);
-  for (uint64_t seed = 0; seed < schedules; ++seed) {
-    world.reset();
-    scheduler->begin(seed);
-    if (const Report& report = world.run(*scheduler); !report.ok())
-      return report;
-  }
-  return {};
-}
-
-Verdict fuzz_program(const char* text, uint64_t schedules = 3'000) {
-  const Config config = Config::parse(text).value();
-  return fuzz(config.scenario(), {.schedules = schedules, .world = config.world});
-}
-
 TEST(World, IsCleanUnderEveryScheduler) {
   for (const char* text : {"2ranks,1req-one-way,2iter", "2ranks,1req-each-way,2iter",
-                           "3ranks,1req-each-way,2iter,ready", "2ranks,2req-each-way,2iter,single-starts,queues=2"}) {
-    const Config config = Config::parse(text).value();
-    const Scenario scenario = config.scenario();
-    World world(scenario, config.world);
-    for (uint32_t kind = 0; kind < kSchedulerKinds; ++kind) {
-      const Report report = search(world, static_cast<SchedulerKind>(kind), 2'000);
-      EXPECT_TRUE(report.ok()) << text << ": " << report.oracle << ": " << report.text;
-    }
-  }
+                           "3ranks,1req-each-way,2iter,ready", "2ranks,2req-each-way,2iter,single-starts,queues=2"})
+    expect_clean_under_every_scheduler(text, 2'000);
 }
 
 // A failed check, which would end a process, becomes a finding with its schedule.
@@ -59,7 +32,7 @@ TEST(World, AFailedCheckIsAFinding) {
   const Report& report = world.run(chooser);
   EXPECT_EQ(report.finding, Finding::kOrder);
   EXPECT_STREQ(report.oracle, "invariant");
-  EXPECT_NE(report.text.find("check failed: ++calls < 5: an invariant of the test"), std::string::npos) << report.text;
+  EXPECT_TRUE(has(report.text, "check failed: ++calls < 5: an invariant of the test"));
   world.reset();
   chooser.calls = -1'000'000;
   EXPECT_TRUE(world.run(chooser).ok()) << report.text;
@@ -78,16 +51,15 @@ TEST(World, MessagesMayBeTorn) {
     Chooser& inner;
     uint32_t torn = 0;
   };
-  const Config config = Config::parse("2ranks,2req-each-way,2iter,torn,kills").value();
-  const Scenario scenario = config.scenario();
-  World world(scenario, config.world);
+  Setting setting("2ranks,2req-each-way,2iter,torn,kills");
+  World& world = setting.world;
   const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 250);
   Tearing tearing(*scheduler);
   for (uint64_t seed = 0; seed < 1'000; ++seed) {
     world.reset();
     scheduler->begin(seed);
     const Report& report = world.run(tearing);
-    ASSERT_TRUE(report.ok()) << seed << ": " << report.oracle << ": " << report.text;
+    ASSERT_TRUE(clean(report)) << seed;
   }
   EXPECT_GT(tearing.torn, 1'000u);
 }
@@ -102,12 +74,7 @@ TEST(World, ProcNullCompletesAtOnce) {
     const Result<Config> config = Config::parse(text);
     ASSERT_TRUE(config.ok()) << config.status().message();
     EXPECT_EQ(config.value().to_string(), text);
-    const Scenario scenario = config.value().scenario();
-    World world(scenario, config.value().world);
-    for (uint32_t kind = 0; kind < kSchedulerKinds; ++kind) {
-      const Report report = search(world, static_cast<SchedulerKind>(kind), 300);
-      EXPECT_TRUE(report.ok()) << text << ": " << report.oracle << ": " << report.text;
-    }
+    expect_clean_under_every_scheduler(text, 300);
   }
   for (const char* wrong : {"program=0-1:16nr/y/y", "program=0-1:16ns/y/y", "program=0-1:16nx/y/y"})
     EXPECT_FALSE(Config::parse(wrong).ok()) << wrong;
@@ -130,10 +97,8 @@ TEST(World, IsCleanInUnusualPrograms) {
            "program=0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8_0-1:8/"
            "m0.1.2.3.4.5.6.7.8.9_x0.1.2.3.4.5.6.7.8.9/"
            "m0r.1r.2r.3r.4r.5r.6r.7r.8r.9r_x0r.1r.2r.3r.4r.5r.6r.7r.8r.9r",
-       }) {
-    const Verdict verdict = fuzz_program(program, 1'000);
-    EXPECT_TRUE(verdict.ok()) << program << ": " << verdict.report.oracle << ": " << verdict.report.text;
-  }
+       })
+    expect_clean(program, 1'000);
 }
 
 // A send moves to another stream before its last stream has seen it complete.
@@ -142,10 +107,8 @@ TEST(World, IsCleanWhenSendsChangeStreams) {
       "program=0-1:16t1_1-0:16t2/"
       "q1_p0_s0_w0_q0_s1r_w1r_u1_c0_q2_p0_s0_w0_q0_s1r_w1r_u1_c0_q1_p0_s0_w0_q0_s1r_w1r_u1_c0_y/"
       "q1_p1_s1_w1_q0_s0r_w0r_u0_c1_q2_p1_s1_w1_q0_s0r_w0r_u0_c1_q1_p1_s1_w1_q0_s0r_w0r_u0_c1_y";
-  for (const char* world : {",failures", ",sender-flag,failures", ",cxi-driver,failures", ",kills", ",cxi-driver"}) {
-    const Verdict verdict = fuzz_program((program + world).c_str(), 1'000);
-    EXPECT_TRUE(verdict.ok()) << world << ": " << verdict.report.oracle << ": " << verdict.report.text;
-  }
+  for (const char* world : {",failures", ",sender-flag,failures", ",cxi-driver,failures", ",kills", ",cxi-driver"})
+    expect_clean(program + world, 1'000);
 }
 
 TEST(World, AResetWorldIsAFreshOne) {
@@ -170,7 +133,7 @@ TEST(World, FindsThePoolDeadlock) {
       continue;
     for (const char* fact : {"too few deferred-work entries", "rank 0's program",
                              "clear-to-send 1 from rank 1 has not arrived", "rank 1's program"})
-      EXPECT_NE(report.text.find(fact), std::string::npos) << fact << " in\n" << report.text;
+      EXPECT_TRUE(has(report.text, fact));
   }
 }
 
@@ -179,7 +142,7 @@ TEST(World, AnOverflowSavesThePool) {
   for (uint32_t depth = 1; depth < 9; ++depth) {
     World world(scenario, {.depth = depth});
     const Report report = search(world, SchedulerKind::kRandom, 1'000);
-    EXPECT_TRUE(report.ok()) << "depth " << depth << ": " << report.oracle << ": " << report.text;
+    EXPECT_TRUE(clean(report)) << "depth " << depth;
   }
 }
 
@@ -204,7 +167,7 @@ TEST(World, AnEarlyFreeIsReported) {
           scheduler->begin(seed);
           const Report report = world.run(*scheduler);
           ASSERT_EQ(report.finding, Finding::kUser) << seed << ": " << report.oracle << ": " << report.text;
-          ASSERT_EQ(report.text.find("The program itself"), std::string::npos) << seed << ": " << report.text;
+          ASSERT_FALSE(has(report.text, "The program itself")) << seed;
         }
       }
 }
@@ -222,7 +185,7 @@ TEST(World, ACompletedRequestMayMoveOrBeFreed) {
   ASSERT_TRUE(scenario.validate().ok());
   World world(scenario, {});
   const Report report = search(world, SchedulerKind::kRandom, 5'000);
-  EXPECT_TRUE(report.ok()) << report.oracle << ": " << report.text;
+  EXPECT_TRUE(clean(report));
 }
 
 TEST(World, AMissingRefusalIsFound) {
@@ -239,46 +202,39 @@ TEST(World, AMissingRefusalIsFound) {
 
 // Requests are freed on both sides and matched again twice. They reuse words, counters and keys.
 TEST(Matching, ReusesResourcesInNewRequests) {
-  for (const char* strategy : {"", ",sender-flag"}) {
-    const Verdict verdict =
-        fuzz_program((std::string("program=0-1:16_1-0:16r/"
-                                  "m0.1r_x0.1r_p0_s0.1r_o1_w0.1r_u1_f0.1r_m0.1r_x0.1r_p0_s0.1r_o1_w0.1r_u1_y/"
-                                  "m0r.1_x0r.1_s0r_a1_p1_s1_w0r.1_u0_f0r.1_m0r.1_x0r.1_s0r_a1_p1_s1_w0r.1_u0_y") +
-                      strategy)
-                         .c_str());
-    EXPECT_TRUE(verdict.ok()) << strategy << ": " << verdict.report.oracle << ": " << verdict.report.text;
-  }
+  for (const char* strategy : {"", ",sender-flag"})
+    expect_clean(std::string("program=0-1:16_1-0:16r/"
+                             "m0.1r_x0.1r_p0_s0.1r_o1_w0.1r_u1_f0.1r_m0.1r_x0.1r_p0_s0.1r_o1_w0.1r_u1_y/"
+                             "m0r.1_x0r.1_s0r_a1_p1_s1_w0r.1_u0_f0r.1_m0r.1_x0r.1_s0r_a1_p1_s1_w0r.1_u0_y") +
+                     strategy,
+                 3'000);
 }
 
 // One side may be at its third request when the other reads the result of its first match.
 TEST(Matching, MayContinueBeforeTheOtherSideLooks) {
-  const Verdict verdict = fuzz_program("program=0-1:8t1/f0_m0_x0_f0_m0_x0/f0r_m0r_x0r_f0r_m0r_x0r");
-  EXPECT_TRUE(verdict.ok()) << verdict.report.text;
+  expect_clean("program=0-1:8t1/f0_m0_x0_f0_m0_x0/f0r_m0r_x0r_f0r_m0r_x0r", 3'000);
 }
 
 // Equal tags match in order. If the orders differ, the messages go to the wrong requests.
 TEST(Matching, PairsInOrder) {
-  EXPECT_TRUE(fuzz_program("program=0-1:8_0-1:8/m0.1_x0.1/m0r.1r_x0r.1r").ok());
-  const Verdict crossed = fuzz_program("program=0-1:8_0-1:8/m0.1_x0.1/m1r.0r_x0r.1r");
+  expect_clean("program=0-1:8_0-1:8/m0.1_x0.1/m0r.1r_x0r.1r", 3'000);
+  const Verdict crossed = fuzz_text("program=0-1:8_0-1:8/m0.1_x0.1/m1r.0r_x0r.1r", 3'000);
   EXPECT_EQ(crossed.report.finding, Finding::kOrder);
   EXPECT_STREQ(crossed.report.oracle, "matching");
 }
 
 TEST(Matching, AMissingMatchIsExplained) {
-  const Verdict verdict = fuzz_program("program=0-1:8/m0_x0_s0_w0_y/y", 10);
-  EXPECT_EQ(verdict.report.finding, Finding::kUser);
-  EXPECT_NE(verdict.report.text.find("rank 0's program is at: be matched (send of 0 to 1, tag 0)"), std::string::npos)
-      << verdict.report.text;
-  EXPECT_NE(verdict.report.text.find("rank 1 has ended its program"), std::string::npos) << verdict.report.text;
+  for (const char* fact :
+       {"rank 0's program is at: be matched (send of 0 to 1, tag 0)", "rank 1 has ended its program"})
+    expect_user_error("program=0-1:8/m0_x0_s0_w0_y/y", 10, fact);
 }
 
 // The first requests of ranks 0 and 1 have equal numbers: offers are identified by rank and number.
 TEST(Matching, UnmatchedRequestsAreWithdrawn) {
-  const Verdict verdict = fuzz_program(
-      "program=0-2:8t1_1-2:8t2_2-0:8t3_0-1:8t4/m0_t0_m0_t0/m3r_m1_x1_s1_w1_y_t3r/m2_m1r_x1r_s1r_w1r_y_t2,scarce");
-  EXPECT_TRUE(verdict.ok()) << verdict.report.oracle << ": " << verdict.report.text;
-  const Verdict matched = fuzz_program("program=0-1:8/m0_t0/m0r_x0r", 100);
-  EXPECT_EQ(matched.report.finding, Finding::kUser);
+  expect_clean(
+      "program=0-2:8t1_1-2:8t2_2-0:8t3_0-1:8t4/m0_t0_m0_t0/m3r_m1_x1_s1_w1_y_t3r/m2_m1r_x1r_s1r_w1r_y_t2,scarce",
+      3'000);
+  EXPECT_EQ(fuzz_text("program=0-1:8/m0_t0/m0r_x0r", 100).report.finding, Finding::kUser);
 }
 
 // Each side withdraws or frees at any time, matched or not. The remaining side learns of it if no
@@ -286,30 +242,22 @@ TEST(Matching, UnmatchedRequestsAreWithdrawn) {
 TEST(Matching, MayBeWithdrawnAtAnyTime) {
   for (const char* option : {"", ",mail-by-card", ",sender-flag", ",cxi-driver"})
     for (const char* program : {"program=0-1:8t1/m0_t0_y/m0r_y_t0r", "program=0-1:8t1/m0_y/m0r_y_t0r",
-                                "program=0-1:8t1r/m0_t0_y/m0r_y", "program=0-1:8t1r_1-0:8t2/m0.1r_y/m0r.1_t1.0r_y"}) {
-      const Verdict verdict = fuzz_program((std::string(program) + option).c_str(), 1'000);
-      EXPECT_TRUE(verdict.ok()) << program << option << ": " << verdict.report.oracle << ": " << verdict.report.text;
-    }
+                                "program=0-1:8t1r/m0_t0_y/m0r_y", "program=0-1:8t1r_1-0:8t2/m0.1r_y/m0r.1_t1.0r_y"})
+      expect_clean(std::string(program) + option, 1'000);
 }
 
 // The slots of the control channel arrive in pieces. A late piece must not land in the
 // slot's next use.
-TEST(Matching, SurvivesTornSlots) {
-  const Verdict verdict = fuzz_program("program=1-0:16t4/m0r_x0r_f0r/m0_x0_f0,mail-by-card,torn");
-  EXPECT_TRUE(verdict.ok()) << verdict.report.oracle << ": " << verdict.report.text;
-}
+TEST(Matching, SurvivesTornSlots) { expect_clean("program=1-0:16t4/m0r_x0r_f0r/m0_x0_f0,mail-by-card,torn", 3'000); }
 
 // Both sides learn that the message is too long for the receive. A new attempt queues behind
 // later requests.
 TEST(Matching, FailsWhenTheReceiveIsTooShort) {
-  for (const char* option : {"", ",mail-by-card", ",sender-flag", ",cxi-driver"}) {
-    const Verdict verdict = fuzz_program((std::string("program=0-1:16t1_0-1:9t1h3/m1_x1-_m0.1_x0_x1-_t1_p0_s0_w0_y/"
-                                                      "m1r_x1r-_m0r.1r_x0r_x1r-_t1r_s0r_w0r_u0_y") +
-                                          option)
-                                             .c_str(),
-                                         1'000);
-    EXPECT_TRUE(verdict.ok()) << option << ": " << verdict.report.oracle << ": " << verdict.report.text;
-  }
+  for (const char* option : {"", ",mail-by-card", ",sender-flag", ",cxi-driver"})
+    expect_clean(std::string("program=0-1:16t1_0-1:9t1h3/m1_x1-_m0.1_x0_x1-_t1_p0_s0_w0_y/"
+                             "m1r_x1r-_m0r.1r_x0r_x1r-_t1r_s0r_w0r_u0_y") +
+                     option,
+                 1'000);
   // The oracle rejects an expected failure that cannot happen: this receive is long enough.
   const Result<Config> fits = Config::parse("program=0-1:16t1/m0_x0-/m0r_x0r-");
   EXPECT_EQ(fits.status().code(), Code::kInvalidArgument);
@@ -318,19 +266,17 @@ TEST(Matching, FailsWhenTheReceiveIsTooShort) {
 // The path between two NICs fails while match cards travel on it. A rank that notices no longer
 // matches with the other.
 TEST(Matching, EndsWhenThePathIsCut) {
-  const char* program =
+  Setting setting(
       "program=0-1:16t1_1-0:16t2_0-1:8t3/m0.1r_x0.1r_s0.1r_w0.1r_y_m2_x2_s2_w2_y/"
-      "m0r.1_x0r.1_s0r.1_w0r.1_y_m2r_x2r_s2r_w2r_y,mail-by-card,failures,cut-mail";
-  const Config config = Config::parse(program).value();
-  const Scenario scenario = config.scenario();
-  World world(scenario, config.world);
+      "m0r.1_x0r.1_s0r.1_w0r.1_y_m2r_x2r_s2r_w2r_y,mail-by-card,failures,cut-mail");
+  World& world = setting.world;
   uint32_t cut = 0;
   for (uint64_t seed = 0; seed < 2'000; ++seed) {
     const auto scheduler = make_scheduler(SchedulerKind::kRandom, world, 400);
     world.reset();
     scheduler->begin(seed);
     const Report& report = world.run(*scheduler);
-    ASSERT_TRUE(report.ok()) << seed << ": " << report.oracle << ": " << report.text;
+    ASSERT_TRUE(clean(report)) << seed;
     if (!world.are_cut(0, 1))
       continue;
     ++cut;
@@ -338,14 +284,50 @@ TEST(Matching, EndsWhenThePathIsCut) {
       const Side& side = world.side(RequestName{index});
       EXPECT_FALSE(world.process(side.rank).cut_off[1 - side.rank] && side.core != nullptr &&
                    side.core->state == core::Request::State::kMatching)
-          << seed << ": " << scenario.describe({index});
+          << seed << ": " << setting.scenario.describe({index});
     }
   }
   EXPECT_GT(cut, 100u);
 }
 
 TEST(Matching, ARequestIsFreedFirst) {
-  EXPECT_EQ(fuzz_program("program=0-0:8/m0.0r_x0.0r_m0", 10).report.finding, Finding::kUser);
+  EXPECT_EQ(fuzz_text("program=0-0:8/m0.0r_x0.0r_m0", 10).report.finding, Finding::kUser);
+}
+
+// ---- Errors of the program itself
+
+// Each rank waits for the other's message before it sends its own.
+TEST(UserExchange, WaitsInADeadlockingOrder) {
+  Scenario scenario(2);
+  const auto there = scenario.message(0, 1, {.tag = 7}), back = scenario.message(1, 0, {.tag = 8});
+  scenario.rank(0).start({back.receive}).wait({back.receive}).pack(there).start({there.send}).wait({there.send});
+  scenario.rank(1).start({there.receive}).wait({there.receive}).pack(back).start({back.send}).wait({back.send});
+  const Verdict verdict = fuzz(scenario, {.schedules = 100});
+  EXPECT_EQ(verdict.report.finding, Finding::kUser) << verdict.report.text;
+  for (const char* fact : {"(recv, peer 1, tag 8, 16 B) waits for iteration 1",
+                           "(recv, peer 0, tag 7, 16 B) waits for iteration 1", "The program itself"})
+    EXPECT_TRUE(has(verdict.report.text, fact));
+}
+
+// The send's buffer is filled again before the wait.
+TEST(UserExchange, PacksABufferInFlight) {
+  Scenario scenario(2);
+  const auto message = scenario.message(0, 1, {.tag = 3});
+  scenario.rank(0).pack(message).start({message.send}).pack(message).wait({message.send});
+  scenario.rank(1).start({message.receive}).wait({message.receive}).unpack(message);
+  const Verdict verdict = fuzz(scenario, {.schedules = 100});
+  EXPECT_EQ(verdict.report.finding, Finding::kUser) << verdict.report.text;
+  EXPECT_TRUE(has(verdict.report.text, "packed while"));
+}
+
+TEST(UserExchange, InvalidRequestsAreRefused) {
+  Scenario scenario(2);
+  scenario.message(0, 2);
+  EXPECT_EQ(scenario.validate().code(), Code::kInvalidArgument);
+  Scenario foreign(2);
+  const auto message = foreign.message(0, 1);
+  foreign.rank(1).start({message.send});
+  EXPECT_TRUE(has(foreign.validate(), "another rank"));
 }
 
 }  // namespace
