@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/core/core_local_job.h"
-#include "transport/nic/forwarding_nic.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard {
 namespace {

@@ -17,7 +17,7 @@
 #include "gpu/lane.h"
 #include "tests/support/expect.h"
 #include "transport/core/endpoint.h"
-#include "transport/core/match_card.h"
+#include "transport/core/match_queues.h"
 #include "transport/core/matcher.h"
 #include "transport/core/queue.h"
 

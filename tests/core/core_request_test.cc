@@ -12,8 +12,8 @@
 #include "tests/core/core_manual_job.h"
 #include "tests/core/core_process.h"
 #include "transport/core/resources.h"
-#include "transport/core/word_pool.h"
-#include "transport/nic/forwarding_nic.h"
+#include "transport/core/resources.h"
+#include "transport/nic/nic.h"
 
 namespace lanyard {
 namespace {

@@ -16,8 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/nicsim/fake_device_memory.h"
 #include "tests/contract/local_fabric.h"
+#include "tests/nicsim/fake_device_memory.h"
+#include "tests/support/expect.h"
 #include "transport/base/device_memory.h"
 #include "transport/nic/nic.h"
 
@@ -109,14 +110,11 @@ class DeviceNic : public ::testing::TestWithParam<DeviceSetting> {
   }
   void enroll(Buffer& buffer, CounterId remote_write = {}) {
     const Result<nic::RegionId> region = nic(buffer.rank).register_region(buffer.data, buffer.bytes, remote_write);
-    ASSERT_TRUE(region.ok()) << region.status().to_string();
+    ASSERT_TRUE(works(region.status()));
     buffer.region = region.value();
     buffer.key = nic(buffer.rank).key(buffer.region).value();
   }
-  void drop(const Buffer& buffer) {
-    const Status status = nic(buffer.rank).deregister_region(buffer.region);
-    EXPECT_TRUE(status.ok()) << status.to_string();
-  }
+  void drop(const Buffer& buffer) { EXPECT_TRUE(works(nic(buffer.rank).deregister_region(buffer.region))); }
   void write(const Buffer& buffer, uint64_t offset, const std::vector<std::byte>& bytes) {
     if (buffer.device == kHost)
       std::copy(bytes.begin(), bytes.end(), buffer.data + offset);
@@ -143,19 +141,15 @@ class DeviceNic : public ::testing::TestWithParam<DeviceSetting> {
   void issue(const Op& op, size_t rank = 0) {
     Status status;
     ASSERT_TRUE(eventually([&] { return (status = nic(rank).issue(op)).code() != Code::kAgain; }));
-    ASSERT_TRUE(status.ok()) << status.to_string();
+    ASSERT_TRUE(works(status));
   }
 
   template <typename Predicate>
   [[nodiscard]] bool eventually(Predicate pred) {
-    const auto deadline = steady_clock::now() + kBound;
-    for (size_t turn = 0; !pred(); ++turn) {
-      if (steady_clock::now() > deadline)
-        return false;
+    return lanyard::eventually(pred, [&] {
       if (fabric_->progress_all() == 0)
         std::this_thread::yield();
-    }
-    return true;
+    });
   }
   CounterValue value(CounterId id, size_t rank = 0) { return nic(rank).read(id).value(); }
   ::testing::AssertionResult reaches(CounterId id, CounterValue wanted, size_t rank = 0) {
@@ -168,16 +162,10 @@ class DeviceNic : public ::testing::TestWithParam<DeviceSetting> {
   ::testing::AssertionResult reaches(CounterId id, uint64_t success, size_t rank = 0) {
     return reaches(id, CounterValue{.success = success}, rank);
   }
-  // Waits until pred() holds, without a call into a NIC; false after kBound.
+  // Without a call into a NIC.
   template <typename Predicate>
   [[nodiscard]] static bool happens_without_us(Predicate pred) {
-    const auto deadline = steady_clock::now() + kBound;
-    while (!pred()) {
-      if (steady_clock::now() > deadline)
-        return false;
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-    return true;
+    return lanyard::eventually(pred);
   }
   void settle(milliseconds time = milliseconds(20)) {
     const auto end = steady_clock::now() + time;

@@ -13,6 +13,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_trigger.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -21,6 +22,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/support/expect.h"
 
 namespace lanyard {
 
@@ -303,16 +306,19 @@ inline uint64_t failures(const Owned<fid_cntr>& counter) {
   return fi_cntr_readerr(counter.get());
 }
 
-template <typename Condition>
-bool eventually(Condition condition, std::chrono::seconds limit = std::chrono::seconds(20)) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end)
-      return false;
-    std::this_thread::yield();
+// A node that adds 1 to a word of its own.
+struct Summing : Loner {
+  explicit Summing(const NodeOptions& options = {}) : Loner(options) {}
+  int add_when(const Owned<fid_cntr>& counter, uint64_t threshold) {
+    return defer_atomic(*this, {.operand = &one}, here, {counter.get(), threshold, completion.get()});
   }
-  return true;
-}
+  uint64_t sum_now() { return std::atomic_ref<uint64_t>(sum).load(); }
+
+  uint64_t one = 1, sum = 0;
+  Owned<fid_cntr> trigger = counter(), completion = counter();
+  Owned<fid_mr> target = region(&sum, sizeof sum);
+  const Remote here{0, fi_mr_key(target.get())};
+};
 
 // Gives a forbidden event time to occur.
 inline void breathe() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }

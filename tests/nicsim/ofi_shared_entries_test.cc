@@ -1,12 +1,19 @@
-// One pool of deferred-work entries for several processes: the driver while another process holds
-// all entries. That process runs this program again with kHolder set. fi_shared_pool_test.cc
-// tests the pool.
+// One pool of deferred-work entries for several processes, which run this program again: the driver
+// while another process holds all entries, and the pool when its users are killed.
+#include <gtest/gtest.h>
+#include <sys/sem.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
-#include "tests/support/child_process.h"
+#include "nicsim/fi/shared_pool.h"
 #include "tests/nicsim/fi_harness.h"
+#include "tests/support/child_process.h"
 #include "transport/cxi/ofi_nic.h"
 
 namespace lanyard {
@@ -130,6 +137,78 @@ INSTANTIATE_TEST_SUITE_P(Pool, OfiSharedEntries, ::testing::Values("stall", "eno
                          [](const auto& info) { return std::string(info.param); });
 
 const ChildRole kHolderRole(kHolder, [](const char* entries) { return hold(std::atoi(entries)); });
+
+// ---- The pool: entries of killed processes become free, and the next job can start
+
+using nicsim::fi::SharedPool;
+
+constexpr const char* kUser = "LANYARD_TEST_USES_POOL";
+constexpr uint32_t kPoolDepth = 8;
+
+std::string job() {
+  static const std::string name = "pool-test-" + std::to_string(::getpid());
+  return name;
+}
+
+// Takes all entries but one, reports it, then takes and returns the last one forever.
+int use(const std::string& job) {
+  Result<std::unique_ptr<SharedPool>> pool = SharedPool::open(job, kPoolDepth);
+  const char good = pool.ok() && pool.value()->take(kPoolDepth - 1) ? 'y' : 'n';
+  if (!write_all(STDOUT_FILENO, &good, 1) || good != 'y')
+    return 1;
+  while (true)
+    if (pool.value()->take(1))
+      pool.value()->give(1);
+}
+
+struct User : ChildProcess {
+  User() : ChildProcess(kUser, job()) {
+    char good = 0;
+    EXPECT_TRUE(hear(&good, 1));
+    EXPECT_EQ(good, 'y');
+  }
+};
+
+TEST(FiSharedPool, EntriesOfAKilledProcessAreFreed) {
+  const std::unique_ptr<SharedPool> mine = std::move(SharedPool::open(job(), kPoolDepth).value());
+  for (int round = 0; round < 60; ++round) {
+    User user;
+    EXPECT_FALSE(mine->take(kPoolDepth));
+    std::this_thread::sleep_for(std::chrono::microseconds(37 * round % 500));
+    user.die();
+    ASSERT_TRUE(eventually([&] { return mine->take(kPoolDepth); })) << "round " << round;
+    EXPECT_FALSE(mine->take(1));
+    mine->give(kPoolDepth);
+  }
+}
+
+TEST(FiSharedPool, TheNextJobStartsWithADepthOfItsOwn) {
+  {
+    User user;
+    EXPECT_EQ(SharedPool::open(job(), kPoolDepth + 4).status().code(), Code::kInvalidArgument) << "the pool is in use";
+    user.die();
+  }
+  Result<std::unique_ptr<SharedPool>> next = SharedPool::open(job(), kPoolDepth + 4);
+  ASSERT_TRUE(next.ok()) << next.status().message();
+  EXPECT_TRUE(next.value()->take(kPoolDepth + 4));
+  EXPECT_FALSE(next.value()->take(1));
+  EXPECT_FALSE(SharedPool::open(job(), kPoolDepth).ok());
+  next.value().reset();
+  EXPECT_LT(::semget(SharedPool::key_of(job()), 0, 0), 0) << "the last user must remove the semaphore";
+}
+
+TEST(FiSharedPool, TakesAllOrNothing) {
+  const std::unique_ptr<SharedPool> mine = std::move(SharedPool::open(job(), kPoolDepth).value());
+  const std::unique_ptr<SharedPool> other = std::move(SharedPool::open(job(), kPoolDepth).value());
+  EXPECT_TRUE(mine->take(5));
+  EXPECT_FALSE(other->take(4));
+  EXPECT_TRUE(other->take(3));
+  mine->give(2);
+  EXPECT_TRUE(other->take(2));
+  EXPECT_FALSE(mine->take(1));
+}
+
+const ChildRole kUserRole(kUser, [](const char* job) { return use(job); });
 
 }  // namespace
 }  // namespace lanyard

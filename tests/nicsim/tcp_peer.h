@@ -125,20 +125,15 @@ struct HandJob {
       addresses.push_back(address);
       all.push_back(address.encode());
     }
-    const Status status = wire->set_peers(all, 0);
-    EXPECT_TRUE(status.ok()) << status.to_string();
+    EXPECT_TRUE(works(wire->set_peers(all, 0)));
   }
 
   bool pump(const std::function<bool()>& done, steady_clock::duration patience = kPatience) {
-    const steady_clock::time_point deadline = steady_clock::now() + patience;
-    while (!done()) {
-      if (wire->poll(sink) > 0)
-        continue;
-      if (steady_clock::now() > deadline)
-        return false;
-      std::this_thread::yield();
-    }
-    return true;
+    const auto drive = [&] {
+      if (wire->poll(sink) == 0)
+        std::this_thread::yield();
+    };
+    return eventually(done, drive, patience);
   }
   // Polls until nothing has happened for a while.
   void settle(milliseconds quiet = milliseconds(2)) {

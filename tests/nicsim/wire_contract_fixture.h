@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "nicsim/wire/wire.h"
+#include "tests/support/expect.h"
 #include "tests/support/sanitizers.h"
 
 namespace lanyard::wire_contract {
@@ -160,8 +161,7 @@ struct Job {
       sinks[rank].self = rank;
     }
     for (uint32_t rank = 0; rank < size; ++rank) {
-      const Status status = wires[rank]->set_peers(addresses, rank);
-      EXPECT_TRUE(status.ok()) << status.to_string();
+      EXPECT_TRUE(works(wires[rank]->set_peers(addresses, rank)));
     }
   }
 
@@ -169,20 +169,16 @@ struct Job {
 
   // Polls all wires in turn until done() or until `patience` is over.
   bool pump(const std::function<bool()>& done, steady_clock::duration patience = kPatience) {
-    const steady_clock::time_point deadline = steady_clock::now() + patience;
-    while (!done()) {
+    const auto drive = [&] {
       size_t steps = 0;
       for (size_t rank = 0; rank < wires.size(); ++rank) {
         if (wires[rank] != nullptr)
           steps += poll(rank);
       }
-      if (steps > 0)
-        continue;
-      if (steady_clock::now() > deadline)
-        return false;
-      std::this_thread::yield();
-    }
-    return true;
+      if (steps == 0)
+        std::this_thread::yield();
+    };
+    return eventually(done, drive, patience);
   }
   // Polls all wires until nothing has happened for a while.
   void settle(milliseconds quiet = milliseconds(20)) {

@@ -1,4 +1,5 @@
-// The wires: the contract over each, and what only one of them has.
+// The wires: the contract over each, and what only one of them has. The choice of the host address
+// on which the TCP wire listens.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -14,10 +15,12 @@
 #include <cstddef>
 #include <cstring>
 #include <iterator>
+#include <string>
 #include <tuple>
 #include <vector>
 
 #include "nicsim/wire/inbox.h"
+#include "nicsim/wire/tcp_door.h"
 #include "nicsim/wire/shm_segment.h"
 #include "nicsim/wire/shm_wire.h"
 #include "nicsim/wire/tcp_handshake.h"
@@ -27,8 +30,11 @@
 namespace lanyard::wire_contract {
 namespace {
 
+using nicsim::default_address;
 using nicsim::make_shm_wire;
 using nicsim::make_tcp_wire;
+using nicsim::named_address;
+using nicsim::NetworkInterface;
 using nicsim::ShmAddress;
 using nicsim::ShmOptions;
 
@@ -76,10 +82,10 @@ TEST(ShmWire, RefusesUnreachablePeersAndNamesTheRemedy) {
   };
   EXPECT_EQ(refusal([](ShmAddress& other) { other.host ^= 1; }),
             "peer 1 is on another host: set LANYARD_SIM_WIRE=tcp on all ranks");
-  EXPECT_NE(refusal([](ShmAddress& other) { ++other.pid_namespace; }).find("another container"), std::string::npos);
+  EXPECT_TRUE(has(refusal([](ShmAddress& other) { ++other.pid_namespace; }), "another container"));
   EXPECT_EQ(refusal([](ShmAddress& other) { ++other.user_namespace; }),
             "peer 1 is in another container (user namespace): set LANYARD_SIM_WIRE=tcp on all ranks");
-  EXPECT_NE(refusal([](ShmAddress& other) { other.pid_namespace = 0; }).find("has no /proc"), std::string::npos);
+  EXPECT_TRUE(has(refusal([](ShmAddress& other) { other.pid_namespace = 0; }), "has no /proc"));
   const Status tcp = wire->set_peers(std::vector{wire->address(), make_tcp()->address()}, 0);
   EXPECT_EQ(tcp.message(), "peer 1 has no shared-memory wire: set LANYARD_SIM_WIRE to the same value on all ranks");
 }
@@ -119,8 +125,7 @@ TEST(ShmWire, RefusesToExceedTheFileSizeLimit) {
     const Status status = make_shm_wire().status();
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
     EXPECT_EQ(status.code(), Code::kFailed);
-    EXPECT_NE(status.message().find(std::to_string(limit) + " (ulimit -f); LANYARD_SIM_WIRE=tcp"), std::string::npos)
-        << status.message();
+    EXPECT_TRUE(has(status, std::to_string(limit) + " (ulimit -f); LANYARD_SIM_WIRE=tcp"));
   }
 }
 
@@ -296,7 +301,7 @@ TEST(TcpWire, ReportsThatDescriptorsAreShort) {
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
     const Status status = make_tcp_wire({.interface = "127.0.0.1"}).status();
     opened = status.ok();
-    EXPECT_TRUE(opened || status.message().find("Too many open files") != std::string::npos) << status.message();
+    EXPECT_TRUE(opened || has(status, "Too many open files")) << status.message();
   }
   EXPECT_TRUE(opened);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
@@ -310,7 +315,7 @@ TEST(TcpWire, APeerThatRefusesConnectionsIsReportedWithItsAddress) {
   ASSERT_TRUE(job.pump([&] { return job.sinks[0].count(What::kLost) > 0; }));
   const std::string& why = job.sinks[0].why_lost;
   EXPECT_TRUE(why.starts_with("cannot be reached: connect to 127.0.0.1:")) << why;
-  EXPECT_NE(why.find("Connection refused; if it runs, set LANYARD_SIM_INTERFACE"), std::string::npos) << why;
+  EXPECT_TRUE(has(why, "Connection refused; if it runs, set LANYARD_SIM_INTERFACE"));
 }
 
 // Rank 0 gives up rank 1, which lives and learns why its connection ends.
@@ -352,6 +357,66 @@ TEST(TcpWire, WorksOverIpVersion6) {
   Job job(WireCase{"", [] { return std::move(make_tcp_wire({.interface = "::1"}).value()); }}, 2);
   job.wires[0]->send(1, atomic_packet(0, 3), nullptr);
   EXPECT_TRUE(job.pump([&] { return job.sinks[1].count(What::kAtomic) == 1; }));
+}
+
+// ---- The host address of the TCP wire
+
+const NetworkInterface kLoopback{.name = "lo", .address = "127.0.0.1", .running = true, .loopback = true};
+const NetworkInterface kDown{.name = "eth0", .address = "10.0.0.1", .default_route = true};
+const NetworkInterface kLinkLocal{.name = "usb0", .address = "169.254.3.4", .running = true};
+const NetworkInterface kContainers{.name = "docker0", .address = "172.17.0.1", .running = true, .bridge = true};
+const NetworkInterface kNetwork{.name = "eth1", .address = "10.1.0.1", .running = true};
+const NetworkInterface kOther{.name = "eth2", .address = "10.2.0.1", .running = true};
+const NetworkInterface kWayOut{.name = "eth3", .address = "10.3.0.1", .running = true, .default_route = true};
+const NetworkInterface kBridgeOut{
+    .name = "br0", .address = "10.4.0.1", .running = true, .bridge = true, .default_route = true};
+
+using Interfaces = std::vector<NetworkInterface>;
+
+TEST(DefaultAddress, IsThatOfTheBestInterface) {
+  struct {
+    const char* best;
+    Interfaces interfaces;
+  } cases[] = {{"10.3.0.1", {kLoopback, kDown, kLinkLocal, kContainers, kNetwork, kOther, kWayOut}},
+               {"10.4.0.1", {kLoopback, kNetwork, kContainers, kBridgeOut}},
+               {"10.1.0.1", {kLoopback, kDown, kLinkLocal, kContainers, kNetwork}},
+               {"172.17.0.1", {kLoopback, kDown, kLinkLocal, kContainers}},
+               {"169.254.3.4", {kLoopback, kDown, kLinkLocal}},
+               {"10.1.0.1", {kLoopback, kLinkLocal, kNetwork}},
+               {"127.0.0.1", {kLoopback, kDown}},
+               {"127.0.0.1", {}}};
+  for (auto& [best, interfaces] : cases) {
+    EXPECT_EQ(default_address(interfaces), best);
+    std::reverse(interfaces.begin(), interfaces.end());
+    EXPECT_EQ(default_address(interfaces), best) << "with the interfaces in reverse order";
+  }
+  EXPECT_EQ(default_address(Interfaces{kLoopback, kNetwork, kOther}), "10.1.0.1");
+  EXPECT_EQ(default_address(Interfaces{kOther, kNetwork}), "10.2.0.1") << "expected the first of equals";
+}
+
+TEST(NamedAddress, IsAnAddressOrAnInterfacesName) {
+  const Interfaces interfaces{kLoopback, kDown, kNetwork};
+  for (const char* address : {"10.9.9.9", "::1", "127.0.0.1"})
+    EXPECT_EQ(named_address(interfaces, address).value(), address);
+  EXPECT_EQ(named_address(interfaces, "eth1").value(), "10.1.0.1");
+  EXPECT_EQ(named_address(interfaces, "lo").value(), "127.0.0.1");
+  for (const char* nothing : {"eth", "eth10", "10.1.0"}) {
+    const Result<std::string> none = named_address(interfaces, nothing);
+    ASSERT_EQ(none.status().code(), Code::kInvalidArgument) << nothing;
+    EXPECT_TRUE(has(none.status(), nothing));
+  }
+}
+
+// Every system has the loopback interface.
+TEST(NetworkInterfaces, TheLoopbackIsOne) {
+  const Interfaces interfaces = nicsim::network_interfaces();
+  const auto loopback = std::find_if(interfaces.begin(), interfaces.end(),
+                                     [](const NetworkInterface& interface) { return interface.name == "lo"; });
+  ASSERT_NE(loopback, interfaces.end());
+  EXPECT_EQ(loopback->address, "127.0.0.1");
+  EXPECT_TRUE(loopback->loopback);
+  EXPECT_FALSE(loopback->bridge);
+  EXPECT_FALSE(loopback->default_route);
 }
 
 }  // namespace

@@ -208,7 +208,7 @@ class OfiNic final : public nic::Nic {
   nic::Caps caps_;
   nic::DriveRight right_;
   KeyMaker keys_ LANYARD_GUARDED_BY(right_);
-  std::vector<OfiCounter> counters_;  // for the driver only, except as ofi_region.h says
+  std::vector<OfiCounter> counters_;  // for the driver only, except as objects.h says
   std::vector<OfiRegion> regions_;
   std::vector<uint32_t> free_counters_ LANYARD_GUARDED_BY(right_);
   std::vector<uint32_t> free_regions_ LANYARD_GUARDED_BY(right_);

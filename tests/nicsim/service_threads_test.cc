@@ -1,8 +1,9 @@
-// MpscRing: fullness, wrapping, and several producers at once.
-#include "transport/base/mpsc_ring.h"
-
+// What service threads share: MpscRing, in which a service thread takes what others push, and the
+// threads' signals.
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,13 +11,19 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "transport/base/mpsc_ring.h"
+#include "transport/base/service_thread.h"
+
 namespace lanyard {
 namespace {
+
+// ---- MpscRing: fullness, wrapping, and several producers at once
 
 struct Item {
   uint32_t producer = 0;
@@ -154,6 +161,29 @@ TEST(MpscRing, AProducerAndASleeperNeverMissEachOther) {
     ring.pop();
   }
   go.store(kLast);
+}
+
+// ---- Signals
+
+sigset_t blocked_here() {
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  return blocked;
+}
+
+TEST(ServiceThread, BlocksTheApplicationsSignals) {
+  const sigset_t before = blocked_here();
+  sigset_t inside;
+  Result<std::thread> thread = start_service_thread("lanyard-test", [&] { inside = blocked_here(); });
+  ASSERT_TRUE(thread.ok()) << thread.status().to_string();
+  thread.value().join();
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD, SIGALRM, SIGPROF})
+    EXPECT_EQ(sigismember(&inside, signal), 1) << strsignal(signal);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+    EXPECT_EQ(sigismember(&inside, fault), 0) << strsignal(fault);
+  const sigset_t after = blocked_here();
+  for (int signal = 1; signal < SIGRTMIN; ++signal)
+    EXPECT_EQ(sigismember(&after, signal), sigismember(&before, signal)) << strsignal(signal);
 }
 
 }  // namespace
