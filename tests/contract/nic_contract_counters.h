@@ -18,12 +18,12 @@ TEST_P(NicContract, Counter_AddErrorResetCycles) {
   for (uint64_t cycle = 1; cycle <= 20; ++cycle) {
     add(a, cycle);
     add(a, 0);
-    EXPECT_TRUE(is_ok(nic().add_error(a, 3)));
-    EXPECT_TRUE(is_ok(nic().add_error(a, 0)));
+    EXPECT_TRUE(works(nic().add_error(a, 3)));
+    EXPECT_TRUE(works(nic().add_error(a, 0)));
     add(a, 1);
     ASSERT_TRUE(reaches(a, {cycle + 1, 3}));
     EXPECT_EQ(value(a).reached(), cycle + 4);
-    EXPECT_TRUE(is_ok(nic().reset(a)));
+    EXPECT_TRUE(works(nic().reset(a)));
     ASSERT_TRUE(reaches(a, {0, 0}));
   }
   add(b, 7);
@@ -47,15 +47,15 @@ TEST_P(NicContract, N9_CounterRangeIs48And7Bits) {
   refused({Code::kInvalidArgument}, "one more than fits", [&] { return nic().add(c, 2); });
   refused({Code::kInvalidArgument}, "a sum past 64 bits", [&] { return nic().add(c, kHuge - 1); });
   add(c, 1);
-  EXPECT_TRUE(is_ok(nic().add_error(c, kMaxFailure - 1)));
+  EXPECT_TRUE(works(nic().add_error(c, kMaxFailure - 1)));
   EXPECT_TRUE(reaches(c, {kMaxSuccess, kMaxFailure - 1}));
   refused({Code::kInvalidArgument}, "two errors", [&] { return nic().add_error(c, 2); });
   refused({Code::kInvalidArgument}, "UINT32_MAX errors", [&] { return nic().add_error(c, UINT32_MAX); });
-  EXPECT_TRUE(is_ok(nic().add_error(c, 1)));
+  EXPECT_TRUE(works(nic().add_error(c, 1)));
   EXPECT_TRUE(reaches(c, {kMaxSuccess, kMaxFailure}));
   refused({Code::kInvalidArgument}, "success is full", [&] { return nic().add(c, 1); });
   refused({Code::kInvalidArgument}, "failure is full", [&] { return nic().add_error(c, 1); });
-  EXPECT_TRUE(is_ok(nic().reset(c)));
+  EXPECT_TRUE(works(nic().reset(c)));
   EXPECT_TRUE(reaches(c, {0, 0}));
 }
 
@@ -68,8 +68,8 @@ TEST_P(NicContract, Counter_IdsComeBackClean) {
     ASSERT_NE(c, kept);
     ASSERT_EQ(value(c), (CounterValue{0, 0})) << "cycle " << cycle;
     add(c, 9);
-    ASSERT_TRUE(is_ok(nic().add_error(c, 2)));
-    ASSERT_TRUE(is_ok(close(c)));
+    ASSERT_TRUE(works(nic().add_error(c, 2)));
+    ASSERT_TRUE(works(close(c)));
     ASSERT_EQ(nic().read(c).status().code(), Code::kNotFound);
   }
   EXPECT_TRUE(reaches(kept, 5));
@@ -154,8 +154,8 @@ TEST_P(NicContract, N1_LargeIncrementsFireEachOnce) {
     settle();
     EXPECT_EQ(value(done), (CounterValue{5, 0})) << "no entry fires again";
     EXPECT_EQ(target.load(), 0x0101010101u);
-    EXPECT_TRUE(is_ok(close(trigger)));
-    EXPECT_TRUE(is_ok(close(done)));
+    EXPECT_TRUE(works(close(trigger)));
+    EXPECT_TRUE(works(close(done)));
   }
   EXPECT_TRUE(all_free());
 }
@@ -174,16 +174,16 @@ TEST_P(NicContract, N1_FailuresCountTowardsTheThreshold) {
     const uint64_t threshold = mix.success + mix.failure;
     post(when(trigger, threshold, sum_op(one, 0, target, 0, done)));
     add(trigger, mix.success);
-    EXPECT_TRUE(is_ok(nic().add_error(trigger, mix.failure - 1)));
+    EXPECT_TRUE(works(nic().add_error(trigger, mix.failure - 1)));
     settle();
     EXPECT_EQ(value(done), (CounterValue{0, 0})) << "fired early";
-    EXPECT_TRUE(is_ok(nic().add_error(trigger, 1)));
+    EXPECT_TRUE(works(nic().add_error(trigger, 1)));
     ASSERT_TRUE(reaches(done, 1)) << mix.success << " + " << mix.failure;
     // The same if the condition already holds when the entry is posted.
     post(when(trigger, threshold, sum_op(one, 0, target, 0, done)));
     ASSERT_TRUE(reaches(done, 2)) << mix.success << " + " << mix.failure;
-    EXPECT_TRUE(is_ok(close(trigger)));
-    EXPECT_TRUE(is_ok(close(done)));
+    EXPECT_TRUE(works(close(trigger)));
+    EXPECT_TRUE(works(close(done)));
   }
 }
 
@@ -195,8 +195,8 @@ TEST_P(NicContract, N1_ResetKeepsWaitingEntries) {
   post(when(trigger, 3, sum_op(one, 0, target, 0, done)));
   for (int cycle = 0; cycle < 5; ++cycle) {
     add(trigger, 1);
-    EXPECT_TRUE(is_ok(nic().add_error(trigger, 1)));
-    EXPECT_TRUE(is_ok(nic().reset(trigger)));
+    EXPECT_TRUE(works(nic().add_error(trigger, 1)));
+    EXPECT_TRUE(works(nic().reset(trigger)));
   }
   add(trigger, 2);
   settle();
@@ -204,7 +204,7 @@ TEST_P(NicContract, N1_ResetKeepsWaitingEntries) {
   EXPECT_EQ(nic().free_entries(), depth() - 1);
   add(trigger, 1);
   ASSERT_TRUE(reaches(done, 1));
-  EXPECT_TRUE(is_ok(nic().reset(trigger)));
+  EXPECT_TRUE(works(nic().reset(trigger)));
   add(trigger, 3);
   settle();
   EXPECT_EQ(value(done), (CounterValue{1, 0}));

@@ -28,7 +28,7 @@ TEST_P(NicContract, N6_DepthEntriesAndNotOneMore) {
     EXPECT_EQ(nic().free_entries(), 0u);
     for (int again = 0; again < 3; ++again)
       refused({Code::kAgain}, "one more", [&] { return nic().post({&op, 1}); });
-    EXPECT_TRUE(is_ok(nic().post({}))) << "an empty batch always fits";
+    EXPECT_TRUE(works(nic().post({}))) << "an empty batch always fits";
     settle();
     EXPECT_EQ(nic().free_entries(), 0u) << "a place is kept until its entry fires";
     EXPECT_EQ(target.load(), 0u);
@@ -66,7 +66,7 @@ TEST_P(NicContract, N6_BatchesAreAllOrNothing) {
   EXPECT_EQ(target.load(), depth());
 
   ASSERT_TRUE(all_free());
-  EXPECT_TRUE(is_ok(nic().reset(trigger)));
+  EXPECT_TRUE(works(nic().reset(trigger)));
   ASSERT_TRUE(reaches(trigger, 0));
   post(batch(depth()));
   add(trigger, 1);
@@ -130,7 +130,7 @@ TEST_P(NicContract, N6_PlacesAreReusedAHundredThousandTimes) {
       return status.code() != Code::kAgain;
     })) << posted
         << " posted";
-    ASSERT_TRUE(is_ok(status));
+    ASSERT_TRUE(works(status));
     posted += batch;
     add(trigger, batch);
   }
@@ -159,7 +159,7 @@ TEST_P(NicContract, Flush_CancelsEveryWaitingEntry) {
       post(when(trigger, round * 10 + nic().free_entries(), sum_op(one, 0, target, 0, done)));
     }
     refused({Code::kInvalidState}, "close while waiting", [&] { return nic().close_counter(a); });
-    ASSERT_TRUE(is_ok(nic().flush()));
+    ASSERT_TRUE(works(nic().flush()));
     ASSERT_TRUE(all_free());
     add(a, 5);
     add(b, 5);
@@ -168,7 +168,7 @@ TEST_P(NicContract, Flush_CancelsEveryWaitingEntry) {
     issue(sum_op(one, 0, target, 0, done));
     ASSERT_TRUE(reaches(done, round));
   }
-  EXPECT_TRUE(is_ok(nic().flush())) << "with nothing to cancel";
+  EXPECT_TRUE(works(nic().flush())) << "with nothing to cancel";
   add(a, 10'000);
   add(b, 10'000);
   settle();
@@ -176,8 +176,8 @@ TEST_P(NicContract, Flush_CancelsEveryWaitingEntry) {
   EXPECT_EQ(target.load(), 10u);
   EXPECT_EQ(nic().failures(), 0u);
   for (CounterId id : {a, b, done})
-    EXPECT_TRUE(is_ok(close(id)));
-  EXPECT_TRUE(is_ok(nic().deregister_region(one.region)));
+    EXPECT_TRUE(works(close(id)));
+  EXPECT_TRUE(works(nic().deregister_region(one.region)));
 }
 
 // ---- N14
@@ -246,7 +246,7 @@ TEST_P(NicContract, N14_BatchesAreAllOrNothing) {
   refused({Code::kExhausted}, "depth + 1", [&] { return nic().post_prepared(batch(depth() + 1)); });
   post(when(trigger, 1, sum_op(one, 0, sum, 0, done)));
   refused({Code::kAgain}, "one more than is free", [&] { return nic().post_prepared(batch(depth())); });
-  EXPECT_TRUE(is_ok(nic().post_prepared({}))) << "an empty batch always fits";
+  EXPECT_TRUE(works(nic().post_prepared({}))) << "an empty batch always fits";
   post_prepared(batch(depth() - 1));
   EXPECT_EQ(nic().free_entries(), 0u);
   std::vector<Posting> mixed = batch(2);
@@ -297,7 +297,7 @@ TEST_P(NicContract, N14_KeepsOpenWhatItNames) {
   const auto is_held = [&](const char* what, auto call) { refused({Code::kInvalidState}, what, call); };
   is_held("the completion counter", [&] { return nic().close_counter(done); });
   is_held("the operand's region", [&] { return nic().deregister_region(source.region); });
-  EXPECT_TRUE(is_ok(close(trigger))) << "a trigger belongs to postings";
+  EXPECT_TRUE(works(close(trigger))) << "a trigger belongs to postings";
   const CounterId later = counter();
   post_prepared({prepared, later, 1});
   add(later, 1);
@@ -314,7 +314,7 @@ TEST_P(NicContract, N14_RefusesOperationsThatAreNotPrepared) {
   const CounterId trigger = counter();
   const CounterId done = counter();
   const CounterId closed = counter();
-  EXPECT_TRUE(is_ok(close(closed)));
+  EXPECT_TRUE(works(close(closed)));
   const Op op = sum_op(one, 0, sum, 0, done);
   const PreparedId live = prepare(op);
   const PreparedId released = prepare(op);
@@ -393,13 +393,13 @@ TEST_P(NicContract, N14_Threads) {
     threads.emplace_back([&, i] {
       for (uint64_t life = 0; life < kLives; ++life) {
         const Result<PreparedId> prepared = nic().prepare(sum_op(*operands[i], 0, *sums[i], 0, done));
-        ASSERT_TRUE(is_ok(prepared.status()));
+        ASSERT_TRUE(works(prepared.status()));
         for (uint64_t posting = 0; posting < kPostings; ++posting)
           post_patiently(Posting{prepared.value(), triggers[i], 0});
         post_patiently(when(triggers[i], life + 1, sum_op(*operands[i], 0, *sums[i], 0, done)));
         add(triggers[i], 1);
         EXPECT_LE(nic().free_entries(), depth());
-        EXPECT_TRUE(is_ok(nic().release(prepared.value())));
+        EXPECT_TRUE(works(nic().release(prepared.value())));
       }
     });
   for (std::thread& thread : threads)

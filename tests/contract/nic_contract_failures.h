@@ -104,7 +104,7 @@ TEST_P(NicContract, N5_MisalignedAtomicsAreRefusedOrFail) {
   const CounterId done = counter();
   Memory shifted(1, 64);  // aligned offsets in a misaligned region
   Result<RegionId> region = nic(1).register_region(shifted.data() + 4, 48, {});
-  ASSERT_TRUE(is_ok(region.status()));
+  ASSERT_TRUE(works(region.status()));
   Op into_shifted = sum_op(source, 0, target, 8, done);
   into_shifted.remote.key = nic(1).key(region.value()).value();
   uint32_t failed = 0;
@@ -120,7 +120,7 @@ TEST_P(NicContract, N5_MisalignedAtomicsAreRefusedOrFail) {
   EXPECT_TRUE(target.is_zero(0, 64));
   EXPECT_TRUE(shifted.is_zero(0, 64));
   EXPECT_EQ(value(done), (CounterValue{0, failed}));
-  EXPECT_TRUE(is_ok(nic(1).deregister_region(region.value())));
+  EXPECT_TRUE(works(nic(1).deregister_region(region.value())));
 }
 
 // There is one record for each failure, oldest first, even beyond the 7 bits of a counter.
@@ -193,7 +193,7 @@ TEST_P(NicContract, N8_AKeyEndsWithItsRegistration) {
     // One fires between the two registrations, and one in the new registration.
     const Op old = write_op(source, 0, target, 0, 8, stale);
     post(when(trigger, i, old));
-    ASSERT_TRUE(is_ok(nic(1).deregister_region(target.region)));
+    ASSERT_TRUE(works(nic(1).deregister_region(target.region)));
     ASSERT_EQ(nic(1).key(target.region).status().code(), Code::kNotFound);
     source.store(~i);
     add(trigger, 1);
@@ -233,7 +233,7 @@ TEST_P(NicContract, N8_DeregisterWaitsForEntriesThatNameTheRegion) {
   ASSERT_TRUE(reaches(done, 1));
   EXPECT_TRUE(target.holds(3, 0, 64));
   EXPECT_TRUE(eventually([&] { return nic().deregister_region(source.region).ok(); }));
-  EXPECT_TRUE(is_ok(nic(1).deregister_region(target.region)));
+  EXPECT_TRUE(works(nic(1).deregister_region(target.region)));
 }
 
 // An issued operation keeps its source and its completion counter until it is done, also on
@@ -307,7 +307,7 @@ TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
       if (round == 0) {
         EXPECT_TRUE(reaches(done, slots));
       }
-      EXPECT_TRUE(is_ok(nic(1).deregister_region(target->region)));
+      EXPECT_TRUE(works(nic(1).deregister_region(target->region)));
       go = true;
       go.notify_one();
       uint64_t landed = 0;
@@ -326,7 +326,7 @@ TEST_P(NicContract, N8_DeregistrationUnderTraffic) {
       if (round < 2) {
         EXPECT_EQ(landed, round == 0 ? slots : 0);
       }
-      ASSERT_TRUE(is_ok(close(arrived, 1)));
+      ASSERT_TRUE(works(close(arrived, 1)));
       ASSERT_TRUE(eventually([&] { return close(done).ok(); }));
       while (nic().take_failure().has_value())
         continue;
@@ -444,7 +444,7 @@ TEST_P(NicContract, N13_OperationsInFlightAreNotConfirmed) {
   EXPECT_TRUE(reaches(done, 1));
   EXPECT_FALSE(nic().confirms(second));
   if (nic().caps().flush) {
-    ASSERT_TRUE(is_ok(nic().flush()));
+    ASSERT_TRUE(works(nic().flush()));
     EXPECT_TRUE(nic().confirms(second)) << "it was canceled";
   } else {
     add(trigger, 1);

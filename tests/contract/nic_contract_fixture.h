@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/expect.h"
 #include "transport/base/check.h"
 #include "transport/nic/nic.h"
 
@@ -185,12 +186,6 @@ inline const char* kind_name(DoorbellKind kind) {
   return "?";
 }
 
-inline ::testing::AssertionResult is_ok(const Status& status) {
-  if (status.ok())
-    return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << status.to_string();
-}
-
 // Everything that N9 protects and nic.h can show.
 struct State {
   std::vector<CounterValue> counters;
@@ -244,7 +239,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   // ---- Objects: opened here and included in state()
   CounterId counter(size_t rank = 0) {
     Result<CounterId> opened = nic(rank).open_counter();
-    EXPECT_TRUE(is_ok(opened.status()));
+    EXPECT_TRUE(works(opened.status()));
     if (!opened.ok())
       return {};
     counters_.push_back({rank, opened.value()});
@@ -268,22 +263,22 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   }
   void enroll(Memory& memory, CounterId remote_write = {}) {
     Result<RegionId> region = nic(memory.rank()).register_region(memory.data(), memory.bytes(), remote_write);
-    ASSERT_TRUE(is_ok(region.status()));
+    ASSERT_TRUE(works(region.status()));
     memory.region = region.value();
     Result<RemoteKey> key = nic(memory.rank()).key(memory.region);
-    ASSERT_TRUE(is_ok(key.status()));
+    ASSERT_TRUE(works(key.status()));
     memory.key = key.value();
   }
 
   // ---- Calls that must work
   CounterValue value(CounterId id, size_t rank = 0) {
     Result<CounterValue> read = nic(rank).read(id);
-    EXPECT_TRUE(is_ok(read.status()));
+    EXPECT_TRUE(works(read.status()));
     return read.ok() ? read.value() : CounterValue{};
   }
-  void add(CounterId id, uint64_t amount, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).add(id, amount))); }
-  void post(const DeferredOp& op, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).post({&op, 1}))); }
-  void post(const std::vector<DeferredOp>& ops, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).post(ops))); }
+  void add(CounterId id, uint64_t amount, size_t rank = 0) { EXPECT_TRUE(works(nic(rank).add(id, amount))); }
+  void post(const DeferredOp& op, size_t rank = 0) { EXPECT_TRUE(works(nic(rank).post({&op, 1}))); }
+  void post(const std::vector<DeferredOp>& ops, size_t rank = 0) { EXPECT_TRUE(works(nic(rank).post(ops))); }
   // These three repeat the call while the NIC is full. Any thread may call them.
   void post_patiently(const DeferredOp& op, size_t rank = 0) {
     patiently(rank, [&] { return nic(rank).post({&op, 1}); });
@@ -296,12 +291,12 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   }
   PreparedId prepare(const Op& op, size_t rank = 0) {
     const Result<PreparedId> prepared = nic(rank).prepare(op);
-    EXPECT_TRUE(is_ok(prepared.status()));
+    EXPECT_TRUE(works(prepared.status()));
     return prepared.ok() ? prepared.value() : PreparedId();
   }
-  void release(PreparedId id, size_t rank = 0) { EXPECT_TRUE(is_ok(nic(rank).release(id))); }
+  void release(PreparedId id, size_t rank = 0) { EXPECT_TRUE(works(nic(rank).release(id))); }
   void post_prepared(std::span<const Posting> postings, size_t rank = 0) {
-    EXPECT_TRUE(is_ok(nic(rank).post_prepared(postings)));
+    EXPECT_TRUE(works(nic(rank).post_prepared(postings)));
   }
   void post_prepared(const Posting& posting, size_t rank = 0) { post_prepared({&posting, 1}, rank); }
 
@@ -310,12 +305,13 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   template <typename Predicate>
   [[nodiscard]] bool eventually(Predicate pred) {
     size_t turn = 0;
-    const bool happened = in_time(in_vain_ ? kBound / 40 : kBound, pred, [&] {
+    const auto drive = [&] {
       fabric_->progress_all();
       if (turn >= kEagerTurns)
         nic(turn % size()).wait_since(nic(turn % size()).activity(), std::chrono::microseconds(50));
       ++turn;
-    });
+    };
+    const bool happened = lanyard::eventually(pred, drive, in_vain_ ? kBound / 40 : kBound);
     if (!happened)
       in_vain_ = true;
     return happened;
@@ -353,15 +349,16 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   // Drives without sleeping in a NIC, as a thread that attends must.
   template <typename Predicate>
   [[nodiscard]] bool happens_by_progress(Predicate pred) {
-    return in_time(kBound, pred, [&] {
+    const auto drive = [&] {
       fabric_->progress_all();
       std::this_thread::yield();
-    });
+    };
+    return lanyard::eventually(pred, drive, kBound);
   }
   // Waits without any call into a NIC: the device must act by itself.
   template <typename Predicate>
   [[nodiscard]] static bool happens_without_us(Predicate pred) {
-    return in_time(kBound, pred, [] { std::this_thread::sleep_for(std::chrono::microseconds(200)); });
+    return lanyard::eventually(pred);
   }
 
   // ---- N9
@@ -399,7 +396,7 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   }
   Doorbell doorbell(CounterId id, DoorbellKind kind, size_t rank = 0) {
     Result<Doorbell> bell = nic(rank).doorbell(id, kind);
-    EXPECT_TRUE(is_ok(bell.status()));
+    EXPECT_TRUE(works(bell.status()));
     if (!bell.ok())
       return {.call = [](void*, uint32_t, uint64_t) {}};
     EXPECT_EQ(bell.value().kind, kind);
@@ -409,24 +406,10 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
  private:
   static constexpr size_t kEagerTurns = 64;
 
-  // Whether pred() holds within the bound. Calls turn() between two checks.
-  template <typename Predicate, typename Turn>
-  static bool in_time(std::chrono::milliseconds bound, Predicate& pred, Turn turn) {
-    const auto deadline = std::chrono::steady_clock::now() + bound;
-    while (!pred()) {
-      if (std::chrono::steady_clock::now() > deadline)
-        return false;
-      turn();
-    }
-    return true;
-  }
   template <typename Call>
   void patiently(size_t rank, Call call) {
     Status status;
-    const bool taken = eventually([&] {
-      status = call();
-      return status.code() != Code::kAgain;
-    });
+    const bool taken = eventually([&] { return (status = call()).code() != Code::kAgain; });
     EXPECT_TRUE(taken && status.ok()) << "NIC " << rank << ": " << status.to_string();
   }
 

@@ -26,7 +26,7 @@ TEST_P(NicContract, Limits_CountersRunOutAndAreReused) {
     ASSERT_TRUE(reaches(opened[i], i + 1));
   for (int again = 0; again < 3; ++again)
     refused({Code::kExhausted}, "one more", [&] { return nic().open_counter().status(); });
-  EXPECT_TRUE(is_ok(close(opened[most / 2])));
+  EXPECT_TRUE(works(close(opened[most / 2])));
   opened[most / 2] = counter();
   EXPECT_EQ(value(opened[most / 2]), (CounterValue{0, 0}));
   add(opened[most / 2], most / 2 + 1);
@@ -55,7 +55,7 @@ TEST_P(NicContract, Limits_RegionsRunOutAndAreReused) {
   const auto one_more = [&] { return nic(1).register_region(unlucky.data(), 8, arrived).status(); };
   for (int again = 0; again < 3; ++again)
     refused({Code::kExhausted}, "one more", one_more);
-  EXPECT_TRUE(is_ok(nic(1).deregister_region(targets[0]->region)));
+  EXPECT_TRUE(works(nic(1).deregister_region(targets[0]->region)));
   ASSERT_NO_FATAL_FAILURE(enroll(*targets[0], arrived));
   EXPECT_TRUE(keys.insert(targets[0]->key.value).second);
   refused({Code::kExhausted}, "one more", one_more);
@@ -111,7 +111,7 @@ TEST_P(NicContract, Close_IsRefusedWhileTheCounterIsNamed) {
   issue(sum_op(one, 0, region, 0, done));
   ASSERT_TRUE(reaches(bound, 1)) << "the counter goes on counting";
   ASSERT_TRUE(reaches(done, 2));
-  EXPECT_TRUE(is_ok(nic().deregister_region(region.region)));
+  EXPECT_TRUE(works(nic().deregister_region(region.region)));
   for (CounterId id : {trigger, done, bound})
     EXPECT_TRUE(eventually([&] { return close(id).ok(); }));
 }
@@ -128,7 +128,7 @@ TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
   CounterId foreign = counter(1);
   for (int i = 0; i < 6; ++i)
     foreign = counter(1);
-  ASSERT_TRUE(is_ok(close(closed)));
+  ASSERT_TRUE(works(close(closed)));
   CounterId never = good;
   never.value += 1'000'000'007;
   const Memory spare(0, 8);
@@ -173,7 +173,7 @@ TEST_P(NicContract, N9_BadRegionsAreRefusedEverywhere) {
   Memory& target = memory(1, 64);
   Memory closed(0, 64);
   ASSERT_NO_FATAL_FAILURE(enroll(closed));
-  ASSERT_TRUE(is_ok(nic().deregister_region(closed.region)));
+  ASSERT_TRUE(works(nic().deregister_region(closed.region)));
   Memory* foreign = nullptr;
   for (int i = 0; i < 6; ++i)
     foreign = &memory(1, 64);
@@ -315,8 +315,8 @@ TEST_P(NicContract, Peers_MustBeRight) {
   nic::Address garbage;
   garbage.bytes.assign(nic::Address::kMaxBytes, std::byte{0xee});
   refused({Code::kInvalidArgument}, "garbage", set(0, {all[0], garbage}, 0));
-  ASSERT_TRUE(is_ok(nic(0).set_peers(all, 0))) << "refused calls changed nothing";
-  ASSERT_TRUE(is_ok(nic(1).set_peers(all, 1)));
+  ASSERT_TRUE(works(nic(0).set_peers(all, 0))) << "refused calls changed nothing";
+  ASSERT_TRUE(works(nic(1).set_peers(all, 1)));
   refused({Code::kInvalidState}, "again", set(0, all, 0));
   ASSERT_NO_FATAL_FAILURE(enroll(target));
   source.store(3);
@@ -324,14 +324,14 @@ TEST_P(NicContract, Peers_MustBeRight) {
   issue(write_op(source, 0, target, 0, 8, done));
   ASSERT_TRUE(reaches(done, 1));
   EXPECT_EQ(target.load(), 3u);
-  EXPECT_TRUE(is_ok(nic(1).deregister_region(target.region)));
+  EXPECT_TRUE(works(nic(1).deregister_region(target.region)));
 }
 
 TEST_P(NicContract, Peers_MayBecomeKnownLater) {
   start({.connected = false});
   const nic::Address addresses[2] = {nic(0).address(), nic(1).address()};
-  ASSERT_TRUE(is_ok(nic(0).set_peers(std::vector{addresses[0], nic::Address{}}, 0)));
-  ASSERT_TRUE(is_ok(nic(1).set_peers(std::vector{nic::Address{}, addresses[1]}, 1)));
+  ASSERT_TRUE(works(nic(0).set_peers(std::vector{addresses[0], nic::Address{}}, 0)));
+  ASSERT_TRUE(works(nic(1).set_peers(std::vector{nic::Address{}, addresses[1]}, 1)));
   Memory& here = memory(0, 8);
   Memory there(1, 8);
   ASSERT_NO_FATAL_FAILURE(enroll(there));
@@ -347,13 +347,13 @@ TEST_P(NicContract, Peers_MayBecomeKnownLater) {
   refused({Code::kInvalidArgument}, "no peer", add(2, addresses[1]));
   refused({Code::kInvalidState}, "itself", add(0, addresses[0]));
   // One NIC knows the other and writes before the other knows it.
-  ASSERT_TRUE(is_ok(nic(1).add_peer(0, addresses[0])));
+  ASSERT_TRUE(works(nic(1).add_peer(0, addresses[0])));
   there.store(5);
   nic::Op op = write_op(there, 0, here, 0, 8);
   op.remote.peer = 0;
   Result<CounterId> sent = nic(1).open_counter();
   op.completion = sent.value();
-  ASSERT_TRUE(is_ok(nic(1).issue(op)));
+  ASSERT_TRUE(works(nic(1).issue(op)));
   ASSERT_TRUE(eventually([&] {
     nic(0).progress();
     nic(1).progress();
@@ -361,15 +361,15 @@ TEST_P(NicContract, Peers_MayBecomeKnownLater) {
   }));
   EXPECT_EQ(nic(1).read(sent.value()).value().success, 1u);
   EXPECT_TRUE(eventually([&] { return here.load() == 5; }));
-  ASSERT_TRUE(is_ok(nic(0).add_peer(1, addresses[1])));
+  ASSERT_TRUE(works(nic(0).add_peer(1, addresses[1])));
   refused({Code::kInvalidState}, "again", add(1, addresses[1]));
   here.store(6);
   const CounterId done = counter();
   issue(write_op(here, 0, there, 0, 8, done));
   ASSERT_TRUE(reaches(done, 1));
   EXPECT_TRUE(eventually([&] { return there.load() == 6; }));
-  EXPECT_TRUE(is_ok(nic(1).deregister_region(there.region)));
-  EXPECT_TRUE(is_ok(nic(1).close_counter(sent.value())));
+  EXPECT_TRUE(works(nic(1).deregister_region(there.region)));
+  EXPECT_TRUE(works(nic(1).close_counter(sent.value())));
 }
 
 }  // namespace lanyard::nic_contract

@@ -19,20 +19,20 @@ TEST_P(NicContract, Threads_OpenAndCloseEverything) {
         Memory mine(0, 8);
         for (uint64_t i = 0; i < kCycles; ++i) {
           Result<CounterId> id = nic().open_counter();
-          ASSERT_TRUE(is_ok(id.status()));
+          ASSERT_TRUE(works(id.status()));
           ASSERT_EQ(nic().read(id.value()).value(), (CounterValue{0, 0}));
           Result<RegionId> region = nic().register_region(mine.data(), 8, id.value());
-          ASSERT_TRUE(is_ok(region.status()));
+          ASSERT_TRUE(works(region.status()));
           mine.region = region.value();
           mine.key = nic().key(mine.region).value();
-          ASSERT_TRUE(is_ok(nic().add(id.value(), t)));
+          ASSERT_TRUE(works(nic().add(id.value(), t)));
           issue(sum_op(source, 0, mine, 0, done), 1);
           ASSERT_TRUE(eventually([&] {
             return nic().read(id.value()).value() == CounterValue{t + 1, 0};
           })) << "another thread's counter, or a lost message";
           ASSERT_EQ(mine.load(), i + 1);
-          ASSERT_TRUE(is_ok(nic().deregister_region(mine.region)));
-          ASSERT_TRUE(is_ok(nic().close_counter(id.value())));
+          ASSERT_TRUE(works(nic().deregister_region(mine.region)));
+          ASSERT_TRUE(works(nic().close_counter(id.value())));
         }
       });
   }
@@ -137,7 +137,7 @@ TEST_P(NicContract, Alone_AmongThreadsThatOnlySleep) {
   const Status listening = (nic).listen((counter), (listener)); \
   if (listening.code() == Code::kUnsupported)                   \
     GTEST_SKIP() << listening.message();                        \
-  ASSERT_TRUE(is_ok(listening))
+  ASSERT_TRUE(works(listening))
 
 // Counts its calls.
 struct Ear {
@@ -165,7 +165,7 @@ TEST_P(NicContract, Listener_IsCalledWhileItsProcessDoesNothing) {
     if (message % 5 == 0)                 // long enough for a thread to fall asleep
       std::this_thread::sleep_for(std::chrono::milliseconds(120));
   }
-  EXPECT_TRUE(is_ok(nic(1).listen(arrivals, {})));
+  EXPECT_TRUE(works(nic(1).listen(arrivals, {})));
 }
 
 TEST_P(NicContract, Listener_IsCalledOnceMoreAfterTheLastOfMany) {
@@ -192,7 +192,7 @@ TEST_P(NicContract, Listener_IsCalledOnceMoreAfterTheLastOfMany) {
   });
   sender.join();
   EXPECT_TRUE(all) << seen << " of " << kMessages;
-  EXPECT_TRUE(is_ok(nic(1).listen(arrivals, {})));
+  EXPECT_TRUE(works(nic(1).listen(arrivals, {})));
 }
 
 TEST_P(NicContract, Listener_IsNotCalledForOtherCountersNorAfterItsRemoval) {
@@ -213,7 +213,7 @@ TEST_P(NicContract, Listener_IsNotCalledForOtherCountersNorAfterItsRemoval) {
   ASSERT_TRUE(reaches(other, 1, 1));
   settle();
   EXPECT_EQ(ear.calls.load(), before);
-  ASSERT_TRUE(is_ok(nic(1).listen(arrivals, {})));
+  ASSERT_TRUE(works(nic(1).listen(arrivals, {})));
   issue(write_op(source, 0, target, 0, 8, done));
   ASSERT_TRUE(reaches(arrivals, 2, 1));
   settle();
@@ -226,10 +226,10 @@ TEST_P(NicContract, Listener_OnePerNicAndOnlyForAnOpenCounter) {
   LISTEN_OR_SKIP(nic(), arrivals, first.listener());
   refused({Code::kInvalidState}, "a second listener", [&] { return nic().listen(arrivals, second.listener()); });
   refused({Code::kInvalidState}, "closing a counter with a listener", [&] { return nic().close_counter(arrivals); });
-  ASSERT_TRUE(is_ok(nic().listen(arrivals, {})));
+  ASSERT_TRUE(works(nic().listen(arrivals, {})));
   refused({Code::kNotFound}, "a counter that is not open", [&] { return nic().listen({}, second.listener()); });
-  EXPECT_TRUE(is_ok(nic().listen(arrivals, second.listener())));
-  EXPECT_TRUE(is_ok(nic().listen(arrivals, {})));
+  EXPECT_TRUE(works(nic().listen(arrivals, second.listener())));
+  EXPECT_TRUE(works(nic().listen(arrivals, {})));
   EXPECT_EQ(second.calls.load(), 0u);
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "gpu/device/device.h"
+#include "tests/support/expect.h"
 
 namespace lanyard::gpu {
 namespace {
@@ -101,7 +102,7 @@ TEST_F(CensusTest, AForkedChildThatLeavesDoesNotRemoveItsParent) {
 TEST_F(CensusTest, AFolderThatCannotHoldTheFileIsNamed) {
   const Status status = Census::join(folder() + "/nowhere", "gpu-1").status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_NE(status.message().find("nowhere/lanyard-census-"), std::string::npos) << status.message();
+  EXPECT_TRUE(has(status, "nowhere/lanyard-census-"));
 }
 
 // Without the check, growing the file beyond the limit would end the process by a signal.
@@ -113,7 +114,7 @@ TEST_F(CensusTest, AFileSizeLimitIsReported) {
   const Status status = Census::join(folder(), "gpu-1").status();
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_NE(status.message().find("(ulimit -f)"), std::string::npos) << status.message();
+  EXPECT_TRUE(has(status, "(ulimit -f)"));
 }
 
 // Without the check, the first store into the mapped file would end the process.
@@ -128,7 +129,7 @@ TEST_F(CensusTest, AFullFileSystemIsReported) {
     if (!mounted || ::write(filler, "x", 1) != 1)
       ::_exit(2);
     const Status status = Census::join(folder(), "gpu-1").status();
-    ::_exit(status.message().find("No space left on device") != std::string::npos ? 0 : 1);
+    ::_exit(has(status, "No space left on device") ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

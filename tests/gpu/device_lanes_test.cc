@@ -18,6 +18,7 @@
 #include "gpu/device/backend.h"
 #include "gpu/device/device_stream.h"
 #include "tests/gpu/fake_driver.h"
+#include "tests/support/expect.h"
 
 namespace lanyard::gpu {
 namespace {
@@ -74,14 +75,14 @@ class DeviceLanes2 : public testing::TestWithParam<bool> {
   void open(Side& side, int which, bool sends, uint64_t bytes) {
     side.buffer = driver_.make_memory(bytes + 64, which);
     Result<Lanes::Opened> opened = process(which).lanes->open(sends, side.buffer, bytes);
-    ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+    ASSERT_TRUE(works(opened.status()));
     side.lane = std::move(opened.value().lane);
     side.offer = opened.value().offer;
     EXPECT_EQ(side.lane->device, which);
     Device& device = *process(which).devices.of_ordinal(which).value();
     Result<std::unique_ptr<DeviceStream>> stream =
         DeviceStream::make(device, process(which).pages, driver_.make_program_stream(which), {});
-    ASSERT_TRUE(stream.ok()) << stream.status().to_string();
+    ASSERT_TRUE(works(stream.status()));
     side.stream = std::move(stream.value());
   }
   Status connect(Side& side, const Side& other, int which, uint64_t bytes, bool ready) {
@@ -92,10 +93,8 @@ class DeviceLanes2 : public testing::TestWithParam<bool> {
   void pair(uint64_t bytes, bool ready = false) {
     open(send_, 0, true, bytes);
     open(receive_, 1, false, bytes + 32);
-    const Status receiver = connect(receive_, send_, 1, bytes, ready);
-    ASSERT_TRUE(receiver.ok()) << receiver.to_string();
-    const Status sender = connect(send_, receive_, 0, bytes, ready);
-    ASSERT_TRUE(sender.ok()) << sender.to_string();
+    ASSERT_TRUE(works(connect(receive_, send_, 1, bytes, ready)));
+    ASSERT_TRUE(works(connect(send_, receive_, 0, bytes, ready)));
     bytes_ = bytes;
   }
   void fill(uint64_t iteration) {
@@ -107,10 +106,7 @@ class DeviceLanes2 : public testing::TestWithParam<bool> {
       ASSERT_EQ(driver_.at(receive_.buffer)[i], static_cast<std::byte>(iteration * 7 + i * 3 + i / 255)) << i;
   }
   static bool becomes(const Side& side, uint64_t done) {
-    const auto until = std::chrono::steady_clock::now() + 30s;
-    while (side.done() < done && std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(100us);
-    return side.done() == done;
+    return eventually([&] { return side.done() >= done; }) && side.done() == done;
   }
 
   FakeDriver driver_{{.devices = 2}};
@@ -186,10 +182,7 @@ TEST_P(DeviceLanes2, ALaneWhosePeerIsGonePasses) {
   std::this_thread::sleep_for(2ms);
   EXPECT_FALSE(receive_.stream->poll());
   std::atomic_ref(receive_.words[8]).fetch_add(1);
-  const auto until = std::chrono::steady_clock::now() + 30s;
-  while (!receive_.stream->poll() && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(1ms);
-  EXPECT_TRUE(receive_.stream->poll());
+  EXPECT_TRUE(eventually([&] { return receive_.stream->poll(); }));
   EXPECT_EQ(receive_.done(), 0u);
 }
 
@@ -246,9 +239,9 @@ TEST_F(DeviceLanesRefusals, AreReportedBeforehand) {
             (std::vector<std::string>{"devices 0 and 0: yes", "devices 0 and 1: yes", "devices 1 and 1: yes"}));
   const auto confined = lines({.devices = 2, .confined = 1});
   EXPECT_EQ(confined[0], "devices 0 and 0: yes");
-  EXPECT_EQ(confined[1].find("devices 0 and 1: no, "), 0u) << confined[1];
-  EXPECT_NE(lines({.devices = 2, .adds_indivisibly = false})[1].find("atomic"), std::string::npos);
-  EXPECT_NE(lines({.shares_words = false})[0].find("no, "), std::string::npos);
+  EXPECT_TRUE(confined[1].starts_with("devices 0 and 1: no, ")) << confined[1];
+  EXPECT_TRUE(has(lines({.devices = 2, .adds_indivisibly = false})[1], "atomic"));
+  EXPECT_TRUE(has(lines({.shares_words = false})[0], "no, "));
 }
 
 TEST_F(DeviceLanesRefusals, UnsuitablePeerDevicesAreRefusedAtConnect) {

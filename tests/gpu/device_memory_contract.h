@@ -22,11 +22,10 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/expect.h"
 #include "transport/base/device_memory.h"
 
 namespace lanyard::memory_contract {
-
-inline constexpr std::chrono::seconds kBound{60};
 
 // One implementation under test.
 struct MemoryLab {
@@ -46,25 +45,13 @@ struct MemoryMaker {
 inline void PrintTo(const MemoryMaker& maker, std::ostream* out) { *out << maker.name; }
 inline std::string memory_maker_name(const ::testing::TestParamInfo<MemoryMaker>& info) { return info.param.name; }
 
-inline ::testing::AssertionResult is_ok(const Status& status) {
-  if (status.ok())
-    return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << status.to_string();
-}
-
 // Waits until the copy has ended. Returns the copy's failure.
 inline Status finish(DeviceMemory& memory, DeviceMemory::Copy copy) {
-  const auto deadline = std::chrono::steady_clock::now() + kBound;
-  for (;;) {
-    const Result<bool> ended = memory.has_ended(copy);
-    if (!ended.ok())
-      return ended.status();
-    if (ended.value())
-      return {};
-    if (std::chrono::steady_clock::now() > deadline)
-      return Status(Code::kTimedOut, "the copy does not end within 60 s");
-    std::this_thread::yield();
-  }
+  Result<bool> ended = false;
+  const auto over = [&] { return !(ended = memory.has_ended(copy)).ok() || ended.value(); };
+  if (!eventually(over, std::this_thread::yield))
+    return Status(Code::kTimedOut, "the copy does not end");
+  return ended.status();
 }
 inline Status copy(DeviceMemory& memory, void* to, const void* from, uint64_t bytes) {
   const Result<DeviceMemory::Copy> started = memory.start_copy(to, from, bytes);
@@ -96,7 +83,7 @@ class DeviceMemoryContract : public ::testing::TestWithParam<MemoryMaker> {
   DeviceMemory& memory() { return lab_->memory(); }
   std::byte* staging(uint64_t bytes) {
     const Result<std::byte*> taken = memory().take_staging(bytes);
-    EXPECT_TRUE(is_ok(taken.status()));
+    EXPECT_TRUE(works(taken.status()));
     return taken.value();
   }
   // Copies staging -> device -> device -> staging at these offsets, with guard bytes
@@ -110,10 +97,10 @@ class DeviceMemoryContract : public ::testing::TestWithParam<MemoryMaker> {
     std::byte* const target = staging(room);
     fill(source, room, bytes);
     std::memset(target, 0, room);
-    ASSERT_TRUE(is_ok(copy(memory(), b, target, room)));
-    ASSERT_TRUE(is_ok(copy(memory(), a + first_offset, source, bytes)));
-    ASSERT_TRUE(is_ok(copy(memory(), b + second_offset, a + first_offset, bytes)));
-    ASSERT_TRUE(is_ok(copy(memory(), target, b, room)));
+    ASSERT_TRUE(works(copy(memory(), b, target, room)));
+    ASSERT_TRUE(works(copy(memory(), a + first_offset, source, bytes)));
+    ASSERT_TRUE(works(copy(memory(), b + second_offset, a + first_offset, bytes)));
+    ASSERT_TRUE(works(copy(memory(), target, b, room)));
     EXPECT_TRUE(holds(target + second_offset, bytes, bytes)) << bytes << "@" << first_offset << "," << second_offset;
     const auto is_zero = [](std::byte value) { return value == std::byte{0}; };
     EXPECT_TRUE(std::all_of(target, target + second_offset, is_zero)) << "wrote before the range";
@@ -176,15 +163,15 @@ TEST_P(DeviceMemoryContract, ManyCopiesAtATime) {
   for (uint64_t i = 0; i < kCopies; ++i) {
     Result<DeviceMemory::Copy> started = memory().start_copy(device + i * 64, source + i * 64, 64);
     while (started.status().code() == Code::kAgain) {
-      ASSERT_TRUE(is_ok(finish(memory(), copies.back())));
+      ASSERT_TRUE(works(finish(memory(), copies.back())));
       started = memory().start_copy(device + i * 64, source + i * 64, 64);
     }
-    ASSERT_TRUE(is_ok(started.status()));
+    ASSERT_TRUE(works(started.status()));
     copies.push_back(started.value());
   }
   for (const DeviceMemory::Copy each : copies)
-    EXPECT_TRUE(is_ok(finish(memory(), each)));
-  ASSERT_TRUE(is_ok(copy(memory(), target, device, kCopies * 64)));
+    EXPECT_TRUE(works(finish(memory(), each)));
+  ASSERT_TRUE(works(copy(memory(), target, device, kCopies * 64)));
   EXPECT_TRUE(holds(target, kCopies * 64, 1));
   memory().give_staging(source);
   memory().give_staging(target);
@@ -201,9 +188,9 @@ TEST_P(DeviceMemoryContract, CopiesOfSeveralThreads) {
       std::byte* const own = staging(kBytes);
       for (uint64_t round = 0; round < 20; ++round) {
         fill(own, kBytes, 100 * static_cast<uint64_t>(id) + round);
-        EXPECT_TRUE(is_ok(copy(memory(), devices[static_cast<size_t>(id)], own, kBytes)));
+        EXPECT_TRUE(works(copy(memory(), devices[static_cast<size_t>(id)], own, kBytes)));
         std::memset(own, 0, kBytes);
-        EXPECT_TRUE(is_ok(copy(memory(), own, devices[static_cast<size_t>(id)], kBytes)));
+        EXPECT_TRUE(works(copy(memory(), own, devices[static_cast<size_t>(id)], kBytes)));
         EXPECT_TRUE(holds(own, kBytes, 100 * static_cast<uint64_t>(id) + round));
       }
       memory().give_staging(own);
@@ -215,7 +202,7 @@ TEST_P(DeviceMemoryContract, CopiesOfSeveralThreads) {
 
 TEST_P(DeviceMemoryContract, ACopyOfNoBytesEndsAtOnce) {
   const Result<DeviceMemory::Copy> nothing = memory().start_copy(nullptr, nullptr, 0);
-  ASSERT_TRUE(is_ok(nothing.status()));
+  ASSERT_TRUE(works(nothing.status()));
   EXPECT_TRUE(memory().has_ended(nothing.value()).value());
 }
 
@@ -250,7 +237,7 @@ TEST_P(DeviceMemoryContract, StagingMemoryIsUsedAgain) {
 TEST_P(DeviceMemoryContract, BorrowingAnOwnLoanReturnsTheMemoryItself) {
   std::byte* const device = lab().make_memory(1000, 0);
   const Result<DeviceMemory::Loan> loan = memory().lend(device + 10, 900);
-  ASSERT_TRUE(is_ok(loan.status()));
+  ASSERT_TRUE(works(loan.status()));
   EXPECT_EQ(memory().borrow(loan.value(), DeviceMemory::kHost).value(), device + 10);
   memory().give_back(device + 10);
   EXPECT_EQ(memory().device_of(device, 1000).value(), 0);

@@ -26,7 +26,6 @@ using gpu::StreamOp;
 using memory_contract::copy;
 using memory_contract::fill;
 using memory_contract::holds;
-using memory_contract::is_ok;
 using stream_contract::add64;
 using stream_contract::load;
 using stream_contract::store;
@@ -186,15 +185,6 @@ class GpuTest : public ::testing::Test {
   DeviceMemory& memory() { return gpu_->backend().memory(); }
   uint64_t* words() { return words_; }
 
-  static bool eventually(const std::function<bool()>& happens) {
-    const auto deadline = std::chrono::steady_clock::now() + stream_contract::kBound;
-    while (!happens()) {
-      if (std::chrono::steady_clock::now() > deadline)
-        return false;
-      std::this_thread::yield();
-    }
-    return true;
-  }
   static bool runs_empty(Stream& stream) {
     return eventually([&] { return stream.poll() || !stream.health().ok(); }) && stream.health().ok();
   }
@@ -207,23 +197,23 @@ class GpuTest : public ::testing::Test {
 // No call blocks behind a stream that waits for its caller, even a call that initializes something.
 TEST_F(GpuTest, NothingWaitsForAStreamThatWaits) {
   const std::unique_ptr<Stream> held = gpu().make_stream();
-  ASSERT_TRUE(is_ok(held->enqueue(std::vector{wait64(words(), 1), add64(words() + 1, 1)})));
+  ASSERT_TRUE(works(held->enqueue(std::vector{wait64(words(), 1), add64(words() + 1, 1)})));
   EXPECT_FALSE(held->poll());
   std::byte* const device = gpu().make_memory(10'000, 0);
   std::byte* const host = memory().take_staging(10'000).value();
   fill(host, 10'000, 1);
-  EXPECT_TRUE(is_ok(copy(memory(), device, host, 10'000)));
+  EXPECT_TRUE(works(copy(memory(), device, host, 10'000)));
   std::memset(host, 0, 10'000);
-  EXPECT_TRUE(is_ok(copy(memory(), host, device, 10'000)));
+  EXPECT_TRUE(works(copy(memory(), host, device, 10'000)));
   EXPECT_TRUE(holds(host, 10'000, 1));
   std::byte* const more = memory().take_staging(uint64_t{20} << 20).value();
-  EXPECT_TRUE(is_ok(memory().lend(device, 10'000).status()));
+  EXPECT_TRUE(works(memory().lend(device, 10'000).status()));
   uint64_t* const count = held->take_count(0).value();
   const std::unique_ptr<Stream> other = gpu().make_stream();
   auto far = std::make_unique<std::array<uint64_t, 100'000>>();
   far->fill(0);
   uint64_t* const far_word = far->data() + 50'000;
-  EXPECT_TRUE(is_ok(other->enqueue(std::vector{write64(far_word, 1), add64(far_word, 1), wait64(far_word, 2)})));
+  EXPECT_TRUE(works(other->enqueue(std::vector{write64(far_word, 1), add64(far_word, 1), wait64(far_word, 2)})));
   EXPECT_TRUE(runs_empty(*other));
   EXPECT_EQ(load(far_word), 2u);
   EXPECT_FALSE(held->poll());
@@ -244,16 +234,16 @@ TEST_F(GpuTest, AReplayedGraphCountsCorrectly) {
   StreamOp next{.kind = StreamOp::Kind::kWaitNext64, .word = word + 8, .value = 1};
   next.count = count;
   const gpu::Inside inside(gpu().driver(), gpu().context());
-  ASSERT_TRUE(is_ok(gpu().program().begin_capture(handle)));
+  ASSERT_TRUE(works(gpu().program().begin_capture(handle)));
   EXPECT_NE(stream->capturing(), 0u);
   EXPECT_EQ(stream->enqueue(std::vector{wait64(word, 1)}).code(), Code::kUnsupported);
-  EXPECT_TRUE(is_ok(stream->enqueue(std::vector{add64(word, 1), next, add64(word + 16, 1), write64(word + 24, 5)})));
+  EXPECT_TRUE(works(stream->enqueue(std::vector{add64(word, 1), next, add64(word + 16, 1), write64(word + 24, 5)})));
   EXPECT_TRUE(stream->poll());
   const Result<void*> graph = gpu().program().end_capture(handle);
-  ASSERT_TRUE(is_ok(graph.status()));
+  ASSERT_TRUE(works(graph.status()));
   EXPECT_EQ(stream->capturing(), 0u);
   for (uint64_t round = 1; round <= 1000; ++round) {
-    ASSERT_TRUE(is_ok(gpu().program().replay(graph.value(), handle)));
+    ASSERT_TRUE(works(gpu().program().replay(graph.value(), handle)));
     ASSERT_TRUE(eventually([&] { return load(word) == round; }));
     EXPECT_EQ(load(word + 16), round - 1);
     store(word + 8, round);
