@@ -1,4 +1,5 @@
-// Matching keeps communicators apart, however they were made.
+// Matching keeps communicators apart, however they were made, and refuses those on which it cannot
+// match.
 #include <algorithm>
 #include <array>
 #include <random>
@@ -11,6 +12,7 @@ namespace {
 
 struct Communicators : OnAQueue {
   std::vector<MPI_Comm> made;
+  int out = 1000 + rank(), in = -1;
 
   ~Communicators() override {
     for (MPI_Comm& communicator : made)
@@ -39,6 +41,11 @@ struct Communicators : OnAQueue {
     EXPECT_TRUE(ok(MPI_Comm_create_group(parent, group, tag, &child)));
     MPI_Group_free(&group);
     return keep(child);
+  }
+
+  void add_pair(Requests& requests, MPI_Comm communicator, int peer) {
+    requests.receive(&in, sizeof in, peer, 1, communicator);
+    requests.send(&out, sizeof out, peer, 1, communicator);
   }
 
   // The rank in `communicator` of a rank of MPI_COMM_WORLD.
@@ -244,6 +251,96 @@ TEST_F(Communicators, ConstructorsThatFailOnOneRankDoNotCount) {
   }
   const MPI_Comm members = create_group(copy, 3);
   verify_apart({MPI_COMM_WORLD, copy, half, members});
+}
+
+// MPI copies and deletes the program's attributes as usual, beside Lanyard's own.
+TEST_F(Communicators, KeepTheProgramsAttributes) {
+  static int copied = 0, deleted = 0;
+  copied = deleted = 0;
+  int keyval = MPI_KEYVAL_INVALID;
+  ASSERT_TRUE(ok(MPI_Comm_create_keyval(
+      [](MPI_Comm, int, void*, void* value, void* result, int* flag) {
+        ++copied;
+        *static_cast<void**>(result) = value;
+        *flag = 1;
+        return MPI_SUCCESS;
+      },
+      [](MPI_Comm, int, void*, void*) {
+        ++deleted;
+        return MPI_SUCCESS;
+      },
+      &keyval, nullptr)));
+  MPI_Comm parent = MPI_COMM_NULL, child = MPI_COMM_NULL;
+  ASSERT_TRUE(ok(MPI_Comm_dup(MPI_COMM_WORLD, &parent)));
+  ASSERT_TRUE(ok(MPI_Comm_set_attr(parent, keyval, &out)));
+  ASSERT_TRUE(ok(MPI_Comm_dup(parent, &child)));
+  EXPECT_EQ(copied, 1);
+  void* value = nullptr;
+  int flag = 0;
+  ASSERT_TRUE(ok(MPI_Comm_get_attr(child, keyval, &value, &flag)));
+  EXPECT_TRUE(flag);
+  EXPECT_EQ(value, &out);
+  verify_apart({child});
+  ASSERT_TRUE(ok(MPI_Comm_free(&child)));
+  ASSERT_TRUE(ok(MPI_Comm_disconnect(&parent)));
+  EXPECT_EQ(deleted, 2);
+  MPI_Comm_free_keyval(&keyval);
+}
+
+// ---- Communicators that Lanyard cannot match on (MPI 4.0, sections 7.4.3, 7.6 and 7.7)
+
+struct InterCommunicators : Communicators {
+  MPI_Comm half = MPI_COMM_NULL, inter = MPI_COMM_NULL;
+
+  void SetUp() override {
+    if (ranks() < 2)
+      GTEST_SKIP() << "needs two ranks";
+    ASSERT_TRUE(ok(MPI_Comm_split(MPI_COMM_WORLD, rank() % 2, rank(), &half)));
+    keep(half);
+    ASSERT_TRUE(ok(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, (rank() + 1) % 2, 1, &inter)));
+    keep(inter);
+  }
+  void expect_refused(MPI_Comm communicator, const std::string& kind) {
+    Requests pair;
+    MPI_Request match = MPI_REQUEST_NULL;
+    add_pair(pair, communicator, 0);
+    const auto fact = {std::string("communicator"), kind};
+    EXPECT_TRUE(fails(MPIX_Match(pair.at(0), MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, fact));
+    EXPECT_TRUE(fails(MPIX_Matchall(2, pair.data(), MPI_STATUSES_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, fact));
+    EXPECT_TRUE(fails(MPIX_Imatch(pair.at(1), &match), MPI_ERR_UNSUPPORTED_OPERATION, fact));
+    EXPECT_EQ(match, MPI_REQUEST_NULL);
+  }
+};
+
+TEST_F(InterCommunicators, AreRefusedByName) { expect_refused(inter, "inter-communicator"); }
+
+TEST_F(InterCommunicators, AreTheMpisToUse) {
+  const int group_rank = rank() / 2;
+  int remote = 0;
+  MPI_Comm_remote_size(inter, &remote);
+  const int peer = group_rank < remote ? group_rank : MPI_PROC_NULL;
+  Requests pair;
+  add_pair(pair, inter, peer);
+  ASSERT_TRUE(ok(MPI_Startall(2, pair.data())));
+  ASSERT_TRUE(ok(MPI_Waitall(2, pair.data(), MPI_STATUSES_IGNORE)));
+  EXPECT_EQ(in, peer == MPI_PROC_NULL ? -1 : 1000 + (rank() ^ 1));
+}
+
+// A communicator made from an inter-communicator is refused too, and does not disturb the matching
+// of requests on MPI_COMM_WORLD.
+TEST_F(InterCommunicators, MergedOnesAreRefusedByName) {
+  MPI_Comm merged = MPI_COMM_NULL, child = MPI_COMM_NULL;
+  ASSERT_TRUE(ok(MPI_Intercomm_merge(inter, rank() % 2, &merged)));
+  keep(merged);
+  ASSERT_TRUE(ok(MPI_Comm_dup(merged, &child)));
+  keep(child);
+  for (const MPI_Comm communicator : {merged, child}) {
+    Requests pair;
+    add_pair(pair, communicator, 0);
+    EXPECT_TRUE(fails(MPIX_Match(pair.at(0), MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION,
+                      {"MPI_COMM_WORLD", "MPI_Intercomm_merge"}));
+  }
+  verify_apart({dup(MPI_COMM_WORLD)});
 }
 
 }  // namespace

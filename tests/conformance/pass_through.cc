@@ -1,8 +1,8 @@
-// Requests, errors, communicators and collectives: see pass_through.h. MPI 4.0, sections 3.7.3,
+// Requests, errors, communicators and collectives: see PassThrough in conformance.h. MPI 4.0, sections 3.7.3,
 // 3.7.5, 3.7.6, 3.8.4, 3.9, 4.2, 6.13, 7.4.2, 7.4.3, 8.5, 8.8.2, 9.4, 11.10.4.
-#include "tests/conformance/pass_through.h"
-
 #include <algorithm>
+
+#include "tests/conformance/conformance.h"
 
 // Persistent collectives. Before MPI 4 the MPI has them only under MPIX_ names.
 #if MPI_VERSION >= 4
