@@ -18,8 +18,7 @@
 #include "nicsim/wire/inbox.h"
 #include "nicsim/wire/shm_segment.h"
 #include "nicsim/wire/shm_wire.h"
-#include "tests/fuzz/fuzz_input.h"
-#include "tests/fuzz/fuzz_sink.h"
+#include "tests/fuzz/fuzz.h"
 #include "transport/base/check.h"
 
 namespace lanyard::fuzz {

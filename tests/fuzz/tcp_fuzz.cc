@@ -19,8 +19,7 @@
 #include "nicsim/wire/fd_nap.h"
 #include "nicsim/wire/tcp_handshake.h"
 #include "nicsim/wire/tcp_link.h"
-#include "tests/fuzz/fuzz_input.h"
-#include "tests/fuzz/fuzz_sink.h"
+#include "tests/fuzz/fuzz.h"
 #include "transport/base/check.h"
 
 namespace lanyard::fuzz {

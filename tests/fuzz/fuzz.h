@@ -1,14 +1,16 @@
-// A sink that accepts messages like a NIC and checks the promises of Sink. It allocates exactly the
-// size of each write, so that a sanitizer sees one byte too many. Writes that differ in nothing
-// share memory, like writes with one key: their region lives until the last one has landed.
-#ifndef LANYARD_TESTS_FUZZ_FUZZ_SINK_H_
-#define LANYARD_TESTS_FUZZ_FUZZ_SINK_H_
+// What the fuzzers of the wires share: an input that is taken apart from its front, and a sink that
+// accepts messages like a NIC and checks the promises of Sink.
+#ifndef LANYARD_TESTS_FUZZ_H_
+#define LANYARD_TESTS_FUZZ_H_
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,34 @@
 
 namespace lanyard::fuzz {
 
+// Takes values from the front of a fuzzer's bytes. Past the end it returns zeros.
+class FuzzInput {
+ public:
+  FuzzInput(const uint8_t* data, size_t bytes) : rest_(reinterpret_cast<const std::byte*>(data), bytes) {}
+  bool empty() const { return rest_.empty(); }
+
+  template <typename T>
+  T take() {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value{};
+    const std::span<const std::byte> bytes = take_bytes(sizeof value);
+    if (!bytes.empty())
+      std::memcpy(static_cast<void*>(&value), bytes.data(), bytes.size());
+    return value;
+  }
+  std::span<const std::byte> take_bytes(size_t most) {
+    const std::span<const std::byte> taken = rest_.first(std::min(most, rest_.size()));
+    rest_ = rest_.subspan(taken.size());
+    return taken;
+  }
+
+ private:
+  std::span<const std::byte> rest_;
+};
+
+// It allocates exactly the size of each write, so that a sanitizer sees one byte too many. Writes
+// that differ in nothing share memory, like writes with one key: their region lives until the last
+// one has landed.
 class FuzzSink final : public nicsim::Sink {
  public:
   using Packet = nicsim::Packet;
@@ -93,4 +123,4 @@ class FuzzSink final : public nicsim::Sink {
 
 }  // namespace lanyard::fuzz
 
-#endif  // LANYARD_TESTS_FUZZ_FUZZ_SINK_H_
+#endif  // LANYARD_TESTS_FUZZ_H_
