@@ -15,6 +15,7 @@
 
 #include <lanyard/lanyard.hpp>
 #include "tests/api/mpi_suite.h"
+#include "tests/support/expect.h"
 
 namespace lanyard::cpp_test {
 
@@ -54,8 +55,8 @@ template <typename Call>
     return ::testing::AssertionFailure() << "class " << error_class(code) << ", expected " << expected_class << ": "
                                          << code.message();
   for (const std::string& fact : facts)
-    if (code.message().find(fact) == std::string::npos)
-      return ::testing::AssertionFailure() << "\"" << fact << "\" is not in: " << code.message();
+    if (auto found = has(code.message(), fact); !found)
+      return found;
   try {
     call(OnError());
   } catch (const Error& error) {

@@ -178,8 +178,7 @@ class Body {
 };
 
 TEST(SharedEntries, ThreadsWithTheirOwnQueuesSucceedOrAreRefused) {
-  if (mpi_suite::process().thread_level < MPI_THREAD_MULTIPLE)
-    GTEST_SKIP() << "the MPI library has no MPI_THREAD_MULTIPLE";
+  NEEDS_THREADS();
   std::array<MPI_Comm, kThreads> communicators{};
   std::vector<std::unique_ptr<Body>> bodies;
   for (int thread = 0; thread < kThreads; ++thread) {

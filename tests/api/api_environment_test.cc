@@ -184,7 +184,7 @@ TEST(UnlikeCards, CutAMessageAlike) {
       pair.check(stream, i);
     }
     queue.wait();
-    EXPECT_EQ(pair.wrong, 0u) << name_of(mode);
+    EXPECT_EQ(pair.wrong, 0u) << "mode " << static_cast<int>(mode);
   }
   verify_exchange(queue, stream);
 }

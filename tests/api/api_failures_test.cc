@@ -50,9 +50,16 @@ void meet() {
   return fails(MPIX_Queue_wait(queue), MPIX_ERR_FAILED, {"rsend, peer 1, tag 5, 40 B"});
 }
 
+struct Silent : OnAQueue {
+  void TearDown() override {
+    MPI_Barrier(MPI_COMM_WORLD);
+    verify_exchange(queue, stream);
+  }
+};
+
 // With the request's wait enqueued before the failure or after it. Request, queue and
 // stream can be freed.
-TEST(Silent, AFailedSendIsNeverReportedAsSuccess) {
+TEST_F(Silent, AFailedSendIsNeverReportedAsSuccess) {
   Buffer buffer(40);
   int silent = 0;
   for (int i = 0; i < tries(); ++i) {
@@ -78,17 +85,12 @@ TEST(Silent, AFailedSendIsNeverReportedAsSuccess) {
     MPI_Barrier(MPI_COMM_WORLD);
   }
   EXPECT_EQ(silent, 0) << "of " << tries();
-  Stream stream;
-  Queue queue(stream);
-  verify_exchange(queue, stream);
 }
 
 // The receiver gets an error at once too, with either strategy. Only the sender's NIC can see that
 // the send buffer is not readable.
-TEST(Silent, AReceiveWithoutItsDataIsNeverReportedAsSuccess) {
+TEST_F(Silent, AReceiveWithoutItsDataIsNeverReportedAsSuccess) {
   constexpr size_t kBytes = size_t{1} << 16;
-  Stream stream;
-  Queue queue(stream);
   int silent = 0, told = 0;
   for (int i = 0; i < tries() / 2 && rank() < 2; ++i) {
     void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -119,20 +121,16 @@ TEST(Silent, AReceiveWithoutItsDataIsNeverReportedAsSuccess) {
   }
   EXPECT_EQ(silent, 0) << "of " << tries() / 2;
   EXPECT_EQ(told, rank() < 2 ? tries() / 2 : 0) << "the NIC reads protected memory";
-  MPI_Barrier(MPI_COMM_WORLD);
-  verify_exchange(queue, stream);
 }
 
 // After the wait the stream combines whatever has arrived, so MPIX_Queue_wait must fail. The
 // missing contribution is unreadable while it is sent and readable again when its own
 // process combines.
-TEST(Silent, ASumWithoutAContributionIsNeverReportedAsSuccess) {
+TEST_F(Silent, ASumWithoutAContributionIsNeverReportedAsSuccess) {
   constexpr int kCount = 1 << 14;
   constexpr size_t kBytes = kCount * sizeof(int);
   MPI_Comm pair = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, rank() < 2 ? 0 : MPI_UNDEFINED, rank(), &pair);
-  Stream stream;
-  Queue queue(stream);
   for (int i = 0; i < 10 && rank() < 2; ++i) {
     MPI_Comm_set_errhandler(pair, MPI_ERRORS_RETURN);
     void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -172,17 +170,13 @@ TEST(Silent, ASumWithoutAContributionIsNeverReportedAsSuccess) {
   }
   if (pair != MPI_COMM_NULL)
     MPI_Comm_free(&pair);
-  MPI_Barrier(MPI_COMM_WORLD);
-  verify_exchange(queue, stream);
 }
 
 // ---- A ready send started by mistake after its receive was freed
 
-struct Stale : ::testing::Test {
+struct Stale : OnAQueue {
   static constexpr int kTries = 20;
 
-  Stream stream;
-  Queue queue{stream};
   Buffer stale{40}, good{40};
 
   void SetUp() override { NEEDS_A_PARTNER(); }
@@ -296,24 +290,6 @@ TEST_F(Abandoned, AReceiveWhoseSendWasFreed) {
   MPI_Barrier(MPI_COMM_WORLD);
   if (!sends())
     start_alone();
-}
-
-// The clear-to-send arrives before the send is freed.
-TEST_F(Abandoned, AReceiveWhoseSendIsFreedLater) {
-  if (!sends()) {
-    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, &request)));
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (sends())
-    free_mine();
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (!sends()) {
-    expect_failure(MPIX_Queue_wait(queue));
-    ASSERT_TRUE(ok(MPIX_Enqueue_wait(queue, &request)));
-    EXPECT_TRUE(ok(MPIX_Queue_wait(queue)));
-    free_mine();
-  }
 }
 
 // The job ends with work on a stream and a match that is not complete.

@@ -21,6 +21,7 @@
 
 #include <lanyard/lanyard.h>
 #include "tests/api/mpi_suite.h"
+#include "tests/support/expect.h"
 
 namespace lanyard::api_test {
 
@@ -45,9 +46,8 @@ inline std::string error_text(int code) {
 }
 
 inline ::testing::AssertionResult ok(int code) {
-  if (code == MPI_SUCCESS)
-    return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << "class " << error_class(code) << ": " << error_text(code);
+  return (code == MPI_SUCCESS ? ::testing::AssertionSuccess() : ::testing::AssertionFailure())
+         << "class " << error_class(code) << ": " << error_text(code);
 }
 
 // Whether the code has this class, and `text` contains all `facts` and none of `not_facts`.
@@ -59,11 +59,11 @@ inline ::testing::AssertionResult fails(int code, int expected_class, std::initi
     return ::testing::AssertionFailure() << "class " << error_class(code) << ", expected " << expected_class << ": "
                                          << text;
   for (const std::string& fact : facts)
-    if (text.find(fact) == std::string::npos)
-      return ::testing::AssertionFailure() << "\"" << fact << "\" is not in: " << text;
+    if (auto found = has(text, fact); !found)
+      return found;
   for (const std::string& fact : not_facts)
-    if (text.find(fact) != std::string::npos)
-      return ::testing::AssertionFailure() << "\"" << fact << "\" is in: " << text;
+    if (auto found = has(text, fact))
+      return !found;
   return ::testing::AssertionSuccess() << text;
 }
 inline ::testing::AssertionResult fails(int code, int expected_class, std::initializer_list<std::string> facts = {}) {
@@ -178,10 +178,6 @@ struct OnAQueue : ::testing::Test {
 // ---- Requests
 
 enum class Mode { kSend, kRsend, kSsend };
-
-inline const char* name_of(Mode mode) {
-  return mode == Mode::kSend ? "send" : mode == Mode::kRsend ? "rsend" : "ssend";
-}
 
 // In tests with one sender per pair, the partner with the even rank sends.
 inline bool sends() { return rank() % 2 == 0; }

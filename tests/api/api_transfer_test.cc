@@ -33,6 +33,8 @@ struct Tokens {
 
 // ---- Lengths and modes
 
+const char* name_of(Mode mode) { return mode == Mode::kSend ? "send" : mode == Mode::kRsend ? "rsend" : "ssend"; }
+
 struct Lengths : Transfer, ::testing::WithParamInterface<std::tuple<int, Mode>> {
   static constexpr int kIterations = 50;
   const Mode mode = std::get<1>(GetParam());
@@ -202,11 +204,9 @@ struct Naps {
   std::minstd_rand random;
 };
 
-struct Unpack : ::testing::TestWithParam<size_t> {
+struct Unpack : OnAQueue, ::testing::WithParamInterface<size_t> {
   static constexpr int kTag = 3;
   static constexpr int kIterations = 200;
-  Stream stream;
-  Queue queue{stream};
   Buffer out{GetParam()};
   Buffer in{GetParam()};
   size_t wrong = 0;
@@ -330,8 +330,7 @@ TEST(Queues, AMovedRequestBelongsToTheNewQueueOnly) {
 
 // Each thread has its own queue, and makes and frees its own communicators.
 TEST(Queues, ThreadsUseThemSideBySide) {
-  if (mpi_suite::process().thread_level < MPI_THREAD_MULTIPLE)
-    GTEST_SKIP() << "the MPI has no MPI_THREAD_MULTIPLE";
+  NEEDS_THREADS();
   std::array<MPI_Comm, 2> communicators;
   for (MPI_Comm& communicator : communicators)
     MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
@@ -364,8 +363,7 @@ TEST(Queues, ThreadsUseThemSideBySide) {
 
 // Each thread sends to its own process, so that the order of their calls does not matter.
 TEST(Queues, ThreadsShareOne) {
-  if (mpi_suite::process().thread_level < MPI_THREAD_MULTIPLE)
-    GTEST_SKIP() << "the MPI has no MPI_THREAD_MULTIPLE";
+  NEEDS_THREADS();
   Stream stream;
   Queue queue(stream);
   std::array<Messages, 2> pairs;

@@ -51,6 +51,9 @@ inline Process& process() {
   static Process the_process;
   return the_process;
 }
+#define NEEDS_THREADS()                                        \
+  if (mpi_suite::process().thread_level < MPI_THREAD_MULTIPLE) \
+  GTEST_SKIP() << "the MPI has no MPI_THREAD_MULTIPLE"
 inline int rank() { return process().rank; }
 inline int ranks() { return process().ranks; }
 // The other rank of a pair. With an odd number of ranks, the last is its own partner.

@@ -59,18 +59,6 @@ TEST_F(Envelope, ZeroBytesMatchAndComplete) {
     pair.run(queue);
 }
 
-TEST_F(Envelope, AShorterMessageLeavesTheRestOfTheBuffer) {
-  std::array<int, 4> room{-1, -1, -1, -1};
-  Requests pair;
-  pair.receive(room.data(), 4, partner(), 1, MPI_COMM_WORLD, MPI_INT);
-  pair.send(&out, 1, partner(), 1, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
-  std::array<MPI_Status, 2> statuses;
-  ASSERT_TRUE(ok(MPIX_Matchall(2, pair.data(), statuses.data())));
-  EXPECT_EQ(count_of(statuses[0], MPI_INT), 1);
-  pair.run(queue);
-  EXPECT_EQ(room, (std::array<int, 4>{1000 + partner(), -1, -1, -1}));
-}
-
 TEST_F(Envelope, ProcNullMatchesAtOnceWithItsOwnStatus) {
   Requests requests;
   requests.receive(&in, 1, MPI_PROC_NULL, 5, MPI_COMM_WORLD, MPI_INT);

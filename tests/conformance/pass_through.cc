@@ -1,4 +1,5 @@
-// Requests, errors, communicators and collectives: see PassThrough in conformance.h. MPI 4.0, sections 3.7.3,
+// Requests, errors, communicators and collectives: see PassThrough in conformance.h.
+// MPI 4.0, sections 3.7.3,
 // 3.7.5, 3.7.6, 3.8.4, 3.9, 4.2, 6.13, 7.4.2, 7.4.3, 8.5, 8.8.2, 9.4, 11.10.4.
 #include <algorithm>
 

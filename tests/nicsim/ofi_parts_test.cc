@@ -147,7 +147,8 @@ TEST(Locality, TheNearestToThisThread) {
   ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
-// ---- Buffers of a fake GPU: the registrations that the provider gets, and errors without its support
+// ---- Buffers of a fake GPU: the registrations that the provider gets, and errors without its
+// support
 
 constexpr int kOrdinal = 3;
 
