@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "transport/nic/descriptor.h"
+#include "transport/nic/driver.h"
 
 namespace lanyard::nicsim {
 

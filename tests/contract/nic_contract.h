@@ -13,17 +13,15 @@
 // Include it in one source file of a test. Rows for abilities that the NIC does not claim are
 // skipped. A row waits 20 s for what must happen, and some milliseconds for what must not happen. A
 // correct NIC has no reports under tsan.
-// must not happen some milliseconds to show. A right NIC is clean under tsan.
 #ifndef LANYARD_TESTS_NIC_CONTRACT_H_
 #define LANYARD_TESTS_NIC_CONTRACT_H_
 
+#include "tests/contract/nic_contract_alone.h"
 #include "tests/contract/nic_contract_counters.h"
 #include "tests/contract/nic_contract_data.h"
-#include "tests/contract/nic_contract_doorbells.h"
 #include "tests/contract/nic_contract_entries.h"
 #include "tests/contract/nic_contract_failures.h"
 #include "tests/contract/nic_contract_fixture.h"
 #include "tests/contract/nic_contract_refusals.h"
-#include "tests/contract/nic_contract_threads.h"
 
 #endif  // LANYARD_TESTS_NIC_CONTRACT_H_

@@ -7,7 +7,6 @@
 #include <array>
 #include <set>
 
-#include "tests/contract/nic_contract_failures.h"
 #include "tests/contract/nic_contract_fixture.h"
 
 namespace lanyard::nic_contract {
@@ -400,17 +399,12 @@ TEST_P(NicContract, N13_AFailureCountsBeforeConfirmsIsTrue) {
     flag.context = op.context;
     post({when(trigger, i, op), when(done, i, flag)});
     add(trigger, 1);
-    const auto deadline = std::chrono::steady_clock::now() + kBound;
-    if (works_alone())
-      while (mark.load() != i && std::chrono::steady_clock::now() < deadline)
-        continue;
-    else
-      ASSERT_TRUE(happens_by_progress([&] { return mark.load() == i; }));
-    ASSERT_EQ(mark.load(), i);
+    const auto marked = [&] { return mark.load() == i; };
+    ASSERT_TRUE(works_alone() ? lanyard::eventually(marked, [] {}) : happens_by_progress(marked));
     const std::array context{ContextStarts{op.context}};
-    if (nic().caps().failures_lag)
-      while (!nic().confirms(context) && std::chrono::steady_clock::now() < deadline)
-        std::this_thread::yield();
+    if (nic().caps().failures_lag) {
+      ASSERT_TRUE(lanyard::eventually([&] { return nic().confirms(context); }, std::this_thread::yield));
+    }
     ASSERT_EQ(nic().failures(), i);
     ASSERT_TRUE(nic().confirms(context));
     const std::optional<FailureRecord> record = nic().take_failure();

@@ -384,6 +384,14 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
     EXPECT_EQ(state(), before) << what;
   }
 
+  // The same for every call that would run the operation.
+  void refused_op(const std::vector<Code>& codes, const char* what, CounterId trigger, const Op& op) {
+    const DeferredOp deferred = when(trigger, 1, op);
+    refused(codes, what, [&] { return nic().post({&deferred, 1}); });
+    refused(codes, what, [&] { return nic().issue(op); });
+    refused(codes, what, [&] { return nic().prepare(op).status(); });
+  }
+
   std::vector<DoorbellKind> doorbell_kinds(size_t rank = 0) {
     std::vector<DoorbellKind> kinds;
     if (nic(rank).caps().doorbell_mmio_add)

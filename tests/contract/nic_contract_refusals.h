@@ -76,10 +76,7 @@ TEST_P(NicContract, Limits_MessagesOfTheGreatestLengthAndLonger) {
   source.fill(1, 0, most + 1);
   const CounterId trigger = counter();
   const CounterId done = counter();
-  const DeferredOp longer = when(trigger, 1, write_op(source, 0, target, 0, most + 1, done));
-  refused({Code::kInvalidArgument}, "a longer deferred write", [&] { return nic().post({&longer, 1}); });
-  refused({Code::kInvalidArgument}, "a longer issued write", [&] { return nic().issue(longer.op); });
-  refused({Code::kInvalidArgument}, "a longer prepared write", [&] { return nic().prepare(longer.op).status(); });
+  refused_op({Code::kInvalidArgument}, "a longer write", trigger, write_op(source, 0, target, 0, most + 1, done));
   add(trigger, 1);
   settle();
   EXPECT_TRUE(target.is_zero(0, most + 1));
@@ -131,7 +128,6 @@ TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
   ASSERT_TRUE(works(close(closed)));
   CounterId never = good;
   never.value += 1'000'000'007;
-  const Memory spare(0, 8);
   const std::pair<const char*, CounterId> none[] = {
       {"the default", CounterId{}}, {"never given", never}, {"closed", closed}, {"another NIC's", foreign}};
   for (const auto& entry : none) {
@@ -144,18 +140,12 @@ TEST_P(NicContract, N9_BadCountersAreRefusedEverywhere) {
     refused({Code::kNotFound}, "reset", [&] { return nic().reset(bad); });
     for (DoorbellKind kind : doorbell_kinds())
       refused({Code::kNotFound}, "doorbell", [&] { return nic().doorbell(bad, kind).status(); });
-    const auto refused_op = [&](const char* name, const Op& op) {
-      const DeferredOp deferred = when(good, 1, op);
-      const std::vector<Code> codes = {Code::kNotFound, Code::kInvalidArgument};
-      refused(codes, name, [&] { return nic().post({&deferred, 1}); });
-      refused(codes, name, [&] { return nic().issue(op); });
-      refused(codes, name, [&] { return nic().prepare(op).status(); });
-    };
+    const std::vector<Code> codes = {Code::kNotFound, Code::kInvalidArgument};
     const DeferredOp triggered = when(bad, 1, sum_op(local, 0, target, 0));
-    refused({Code::kNotFound, Code::kInvalidArgument}, "trigger", [&] { return nic().post({&triggered, 1}); });
+    refused(codes, "trigger", [&] { return nic().post({&triggered, 1}); });
     if (!bad.valid())
       continue;  // if no counter is allowed, the default means none
-    refused_op("completion", sum_op(local, 0, target, 0, bad));
+    refused_op(codes, "completion", good, sum_op(local, 0, target, 0, bad));
     refused({Code::kNotFound}, "remote_write", [&] { return nic().register_region(local.data(), 64, bad).status(); });
   }
   const State before = state();
@@ -192,13 +182,8 @@ TEST_P(NicContract, N9_BadRegionsAreRefusedEverywhere) {
     write.local.region = bad;
     Op sum = sum_op(good, 0, target, 0);
     sum.local.region = bad;
-    for (const Op& op : {write, sum}) {
-      const DeferredOp deferred = when(trigger, 1, op);
-      const std::vector<Code> codes = {Code::kNotFound, Code::kInvalidArgument};
-      refused(codes, "post", [&] { return nic().post({&deferred, 1}); });
-      refused(codes, "issue", [&] { return nic().issue(op); });
-      refused(codes, "prepare", [&] { return nic().prepare(op).status(); });
-    }
+    for (const Op& op : {write, sum})
+      refused_op({Code::kNotFound, Code::kInvalidArgument}, "an operation", trigger, op);
   }
   settle();
   EXPECT_TRUE(target.is_zero(0, 64));
@@ -227,14 +212,13 @@ TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
   for (const auto& entry : bad) {
     const char* what = entry.first;
     const Op& op = entry.second;
-    const DeferredOp deferred = when(trigger, 1, op);
     // A peer that does not exist gives kNotFound; the others are invalid in themselves.
     std::vector<Code> codes = {Code::kInvalidArgument};
     if (op.remote.peer >= size())
       codes.push_back(Code::kNotFound);
-    refused(codes, what, [&] { return nic().post({&deferred, 1}); });
-    refused(codes, what, [&] { return nic().issue(op); });
-    refused(codes, what, [&] { return nic().prepare(op).status(); });
+    refused_op(codes, what, trigger, op);
+    if (!op.moves_data())
+      refused(codes, what, [&] { return nic().prepare(op).status(); });
   }
   const DeferredOp high = when(trigger, kMaxSuccess + 1, write_op(local, 0, target, 0, 8, done));
   refused({Code::kInvalidArgument}, "a threshold of 49 bits", [&] { return nic().post({&high, 1}); });
