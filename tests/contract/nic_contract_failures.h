@@ -400,10 +400,12 @@ TEST_P(NicContract, N13_AFailureCountsBeforeConfirmsIsTrue) {
     post({when(trigger, i, op), when(done, i, flag)});
     add(trigger, 1);
     const auto marked = [&] { return mark.load() == i; };
-    ASSERT_TRUE(works_alone() ? lanyard::eventually(marked, [] {}) : happens_by_progress(marked));
+    ASSERT_TRUE(works_alone() ? lanyard::eventually(
+                                    marked, [] {}, kBound)
+                              : happens_by_progress(marked));
     const std::array context{ContextStarts{op.context}};
     if (nic().caps().failures_lag) {
-      ASSERT_TRUE(lanyard::eventually([&] { return nic().confirms(context); }, std::this_thread::yield));
+      ASSERT_TRUE(lanyard::eventually([&] { return nic().confirms(context); }, std::this_thread::yield, kBound));
     }
     ASSERT_EQ(nic().failures(), i);
     ASSERT_TRUE(nic().confirms(context));

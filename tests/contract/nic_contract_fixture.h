@@ -358,7 +358,8 @@ class NicContract : public ::testing::TestWithParam<NicMaker> {
   // Waits without any call into a NIC: the device must act by itself.
   template <typename Predicate>
   [[nodiscard]] static bool happens_without_us(Predicate pred) {
-    return lanyard::eventually(pred);
+    return lanyard::eventually(
+        pred, [] { std::this_thread::sleep_for(std::chrono::microseconds(200)); }, kBound);
   }
 
   // ---- N9

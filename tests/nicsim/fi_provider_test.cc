@@ -259,7 +259,8 @@ class Pair {
                             {trigger_.get(), 0, written_.get()}, flags),
                 0);
       const auto wanted = static_cast<uint64_t>(round);
-      EXPECT_TRUE(eventually([&] { return successes(counted(*this)) == wanted; }));
+      // Without a sleep, in which the data could arrive.
+      EXPECT_TRUE(eventually([&] { return successes(counted(*this)) == wanted; }, std::this_thread::yield));
       stale += !is_whole(round);
       EXPECT_TRUE(eventually([&] { return is_whole(round); })) << "the data of round " << round << " never arrives";
       EXPECT_TRUE(eventually([&] { return successes(written_) == wanted && successes(landed_) == wanted; }));
