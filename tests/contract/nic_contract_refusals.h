@@ -217,8 +217,6 @@ TEST_P(NicContract, N9_BadDescriptorsAreRefused) {
     if (op.remote.peer >= size())
       codes.push_back(Code::kNotFound);
     refused_op(codes, what, trigger, op);
-    if (!op.moves_data())
-      refused(codes, what, [&] { return nic().prepare(op).status(); });
   }
   const DeferredOp high = when(trigger, kMaxSuccess + 1, write_op(local, 0, target, 0, 8, done));
   refused({Code::kInvalidArgument}, "a threshold of 49 bits", [&] { return nic().post({&high, 1}); });
