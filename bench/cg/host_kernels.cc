@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
 #include "bench/cg/kernels.h"
 #include "bench/streams.h"
@@ -57,6 +59,11 @@ void run(const AxpyKernel& k) {
 }
 
 void run(const StepKernel& k) { make_step(k); }
+
+void run(const StampKernel& k) {
+  const int64_t now = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  *k.spent += now - std::exchange(*k.last, now);
+}
 
 void run_any(void* kernel) {
   std::visit(

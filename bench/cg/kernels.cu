@@ -117,6 +117,20 @@ __device__ void body(const StepKernel& k) {
     make_step(k);
 }
 
+unsigned blocks_of(const StampKernel& /*k*/) { return 1; }
+__device__ void body(const StampKernel& k) {
+  if (threadIdx.x > 0)
+    return;
+#ifdef __HIP__
+  const auto now = static_cast<int64_t>(__builtin_amdgcn_s_memrealtime()) * 10;  // 100 MHz
+#else
+  int64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+#endif
+  *k.spent += now - *k.last;
+  *k.last = now;
+}
+
 template <class K>
 __global__ void run(K k) {
   if (!k.state->is_over)

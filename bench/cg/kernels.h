@@ -98,7 +98,14 @@ struct StepKernel {
   double* history;  // r.r of residual 0, 1, ...; most_iterations + 1 numbers
 };
 
-using Kernel = std::variant<GatherKernel, ProductKernel, DotKernel, AxpyKernel, StepKernel>;
+// Adds the time since the last stamp to *spent. Both in ns.
+struct StampKernel {
+  const State* state;
+  int64_t* last;
+  int64_t* spent;
+};
+
+using Kernel = std::variant<GatherKernel, ProductKernel, DotKernel, AxpyKernel, StepKernel, StampKernel>;
 
 // Enqueues a kernel, which must live until it has run. One thread at a time.
 void launch(Stream& stream, const Kernel& kernel);

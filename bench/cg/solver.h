@@ -24,6 +24,10 @@
 
 namespace lanyard::bench::cg {
 
+// What the stream spends its time on. kLook: it is empty, because the host looks for the end.
+enum class Part { kProduct, kHalo, kDot, kSum, kAxpy, kLook };
+constexpr std::array kPartNames = {"product", "halo", "dot", "sum", "axpy", "look"};
+
 // One thread. Every rank makes the same calls in the same order; errors end the job.
 class Solver {
  public:
@@ -41,7 +45,11 @@ class Solver {
         others_(part_of_matrix(matrix.others, keep(matrix.edge))),
         sent_(keep(matrix.sent)),
         partial_(keep(std::vector<double>(kSums * DotKernel::kMostParts, 0))),
-        parts_ready_(keep(std::vector<uint32_t>{0})) {
+        parts_ready_(keep(std::vector<uint32_t>{0})),
+        last_stamp_(keep(std::vector<int64_t>{0})),
+        spent_(std::vector<int64_t>(kPartNames.size()), stream) {
+    for (size_t part = 0; part < stamps_.size(); ++part)
+      stamps_[part] = StampKernel{state_.data(), last_stamp_, spent_.data() + part};
     load_gpu_kernels();
     if (is_pipelined)
       make_pipelined();
@@ -54,9 +62,11 @@ class Solver {
   // `progress` gets the number of iterations enqueued. Blocks.
   void solve(const std::vector<double>& b, double tolerance, int64_t most, int64_t check_every,
              const std::function<void(int64_t)>& progress) {
-    const auto enqueue = [](const Steps& steps) {
-      for (const auto& step : steps)
-        step();
+    const auto enqueue = [this](const Steps& steps) {
+      for (const Step& step : steps) {
+        step.enqueue();
+        stamp(step.part);
+      }
     };
     const std::vector<double> zeros(b.size(), 0);
     for (Vector& vector : vectors_)
@@ -65,9 +75,13 @@ class Solver {
     state.tolerance = tolerance;
     state.most_iterations = most;
     state_.write({state});
+    stamp(Part::kLook);
+    stream_.synchronize();
+    spent_.write(std::vector<int64_t>(stamps_.size()));  // the time before the first stamp does not count
     const int64_t batch = communication_.is_by_host() ? 1 : check_every;
     enqueue(begin_);
     for (int64_t done = 0; !state.is_over; progress(done)) {
+      stamp(Part::kLook);
       for (int64_t end = done + batch; done < end; ++done)
         enqueue(iteration_);
       communication_.synchronize();
@@ -86,9 +100,17 @@ class Solver {
   std::vector<double> solution() const { return x_.read(); }
   Json info() const { return communication_.info(); }
 
+  // From now on the stream records how long each step takes. spent(): ns in the last solve, by part.
+  void measure() { is_measuring_ = true; }
+  std::vector<int64_t> spent() const { return spent_.read(); }
+
  private:
+  struct Step {
+    Part part;
+    std::function<void()> enqueue;
+  };
   using Vector = Array<double>;
-  using Steps = std::vector<std::function<void()>>;
+  using Steps = std::vector<Step>;
 
   // ---- The algorithms: they add the steps of begin_, then of iteration_
 
@@ -122,7 +144,7 @@ class Solver {
     steps_ = &iteration_;
     start_dots(kProduct, {{&r_, &w}, {&r_, &r_}});
     product(w, q);  // while the sums are in flight
-    add([this] { communication_.wait_sum(); });
+    add(Part::kSum, [this] { communication_.wait_sum(); });
     scalars(StepKernel::kPipelined);
     axpys({aypx(z, beta, q), aypx(s, beta, w), aypx(p, beta, r_), axpy(x_, 1, alpha, p), axpy(r_, -1, alpha, s),
            axpy(w, -1, alpha, z)});
@@ -134,18 +156,18 @@ class Solver {
   void product(Vector& x, Vector& y) {
     const bool has_neighbours = !matrix_.neighbours.empty();
     if (has_neighbours) {
-      add(GatherKernel{state_.data(), x.data(), sent_, communication_.out(),
-                       static_cast<int64_t>(matrix_.sent.size())});
-      add([this] { communication_.start_halo(); });
+      add(Part::kHalo, GatherKernel{state_.data(), x.data(), sent_, communication_.out(),
+                                    static_cast<int64_t>(matrix_.sent.size())});
+      add(Part::kHalo, [this] { communication_.start_halo(); });
     }
-    add(with(own_, x.data(), y.data()));
+    add(Part::kProduct, with(own_, x.data(), y.data()));
     if (!has_neighbours)
       return;
-    add([this] { set_ = communication_.wait_halo(); });
+    add(Part::kHalo, [this] { set_ = communication_.wait_halo(); });
     std::vector<Kernel> by_set;
     for (int set = 0; set < communication_.sets(); ++set)
       by_set.push_back(with(others_, communication_.ghosts(set), y.data()));
-    add([this, kernels = std::make_shared<const std::vector<Kernel>>(std::move(by_set))] {
+    add(Part::kProduct, [this, kernels = std::make_shared<const std::vector<Kernel>>(std::move(by_set))] {
       launch(stream_, (*kernels)[static_cast<size_t>(set_)]);
     });
   }
@@ -162,20 +184,22 @@ class Solver {
     kernel.results = communication_.own_sums() + first;
     kernel.partial = partial_;
     kernel.parts_ready = parts_ready_;
-    add(kernel);
-    add([this] { communication_.start_sum(); });
+    add(Part::kDot, kernel);
+    add(Part::kSum, [this] { communication_.start_sum(); });
   }
   void dot(int place, Vector& a, Vector& b) {
     start_dots(place, {{&a, &b}});
-    add([this] { communication_.wait_sum(); });
+    add(Part::kSum, [this] { communication_.wait_sum(); });
   }
 
-  void scalars(StepKernel::Kind kind) { add(StepKernel{state_.data(), kind, communication_.sums(), history_.data()}); }
+  void scalars(StepKernel::Kind kind) {
+    add(Part::kSum, StepKernel{state_.data(), kind, communication_.sums(), history_.data()});
+  }
 
   void axpys(std::initializer_list<Axpy> list) {
     AxpyKernel kernel{state_.data(), matrix_.size(), static_cast<int>(list.size()), {}};
     std::copy(list.begin(), list.end(), kernel.list);
-    add(kernel);
+    add(Part::kAxpy, kernel);
   }
   // y += sign a x, and y = x + b y.
   static Axpy axpy(Vector& y, double sign, const double* a, Vector& x) {
@@ -183,10 +207,14 @@ class Solver {
   }
   static Axpy aypx(Vector& y, const double* b, Vector& x) { return {y.data(), 1, nullptr, x.data(), b}; }
 
-  void add(std::function<void()> step) { steps_->push_back(std::move(step)); }
+  void add(Part part, std::function<void()> enqueue) { steps_->push_back({part, std::move(enqueue)}); }
   // A kernel stays where it is for as long as the solver lives.
-  void add(const Kernel& kernel) {
-    add([this, kept = std::make_shared<const Kernel>(kernel)] { launch(stream_, *kept); });
+  void add(Part part, const Kernel& kernel) {
+    add(part, [this, kept = std::make_shared<const Kernel>(kernel)] { launch(stream_, *kept); });
+  }
+  void stamp(Part part) {
+    if (is_measuring_)
+      launch(stream_, stamps_[static_cast<size_t>(part)]);
   }
 
   // ---- Memory
@@ -234,6 +262,10 @@ class Solver {
   int set_ = 0;  // of the ghosts that came last
   Steps begin_, iteration_;
   Steps* steps_ = &begin_;
+  bool is_measuring_ = false;
+  int64_t* const last_stamp_;
+  Array<int64_t> spent_;
+  std::array<Kernel, kPartNames.size()> stamps_;
 };
 
 }  // namespace lanyard::bench::cg
