@@ -69,7 +69,7 @@ Used<T> use(T& object) {
 // Casts a fid to our object. The fid must belong to a T.
 template <typename T>
 T* object_of(struct fid* fid) {
-  return static_cast<T*>(reinterpret_cast<typename T::Fid*>(fid));
+  return &static_cast<T&>(*reinterpret_cast<typename T::Fid*>(fid));  // never null
 }
 template <typename T>
 T* object_of(typename T::Fid* fid) {
