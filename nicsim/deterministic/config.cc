@@ -47,27 +47,19 @@ auto& part_of(AnyConfig& config) {
 template <typename Part, typename Number>
 Item number(const char* before, const char* after, Number Part::*field, uint64_t least, uint64_t most,
             const char* meaning) {
-  return {.before = before,
-          .after = after,
-          .least = least,
-          .most = most,
-          .meaning = meaning,
-          .of_halo = std::is_same_v<Part, HaloOptions>,
-          .set = [=](Config& c, uint64_t n) { part_of<Part>(c).*field = static_cast<Number>(n); },
-          .get = [=](const Config& c) { return uint64_t{part_of<Part>(c).*field}; }};
+  Item item{before, after, least, most, meaning, std::is_same_v<Part, HaloOptions>, nullptr, nullptr};
+  item.set = [=](Config& c, uint64_t n) { part_of<Part>(c).*field = static_cast<Number>(n); };
+  item.get = [=](const Config& c) { return uint64_t{part_of<Part>(c).*field}; };
+  return item;
 }
 
 // A word that gives the field that value.
 template <typename Part, typename Value>
 Item word(const char* name, Value Part::*field, Value value, const char* meaning) {
-  return {.before = name,
-          .after = "",
-          .least = 0,
-          .most = 0,
-          .meaning = meaning,
-          .of_halo = std::is_same_v<Part, HaloOptions>,
-          .set = [=](Config& c, uint64_t n) { part_of<Part>(c).*field = n != 0 ? value : Part().*field; },
-          .get = [=](const Config& c) { return uint64_t{part_of<Part>(c).*field == value}; }};
+  Item item{name, "", 0, 0, meaning, std::is_same_v<Part, HaloOptions>, nullptr, nullptr};
+  item.set = [=](Config& c, uint64_t n) { part_of<Part>(c).*field = n != 0 ? value : Part().*field; };
+  item.get = [=](const Config& c) { return uint64_t{part_of<Part>(c).*field == value}; };
+  return item;
 }
 template <typename Part>
 Item word(const char* name, bool Part::*field, const char* meaning) {
@@ -154,12 +146,7 @@ std::optional<uint64_t> number_in(std::string_view word, const Item& item) {
   return number;
 }
 
-// Whether to_string() names it: ranks, requests and iterations always, the rest where it is not what the structs say.
-bool worth_saying(const Item& item, const Config& config) {
-  static const Config kPlain;
-  const bool basic = *item.before == '\0';
-  return basic ? item.get(config) > 0 : item.get(config) != item.get(kPlain);
-}
+constinit const Config kPlain{};
 
 constexpr std::string_view kProgram = "program=";
 
@@ -233,7 +220,9 @@ Result<Config> Config::parse(const std::string& text) {
 std::string Config::to_string() const {
   std::string text = program != nullptr ? std::string(kProgram) + program->to_string() : "";
   for (const Item& item : items()) {
-    if ((program != nullptr && item.of_halo) || !worth_saying(item, *this))
+    // Ranks, requests and iterations always, the rest where it is not what the structs say.
+    const bool basic = *item.before == '\0';
+    if ((program != nullptr && item.of_halo) || item.get(*this) == (basic ? 0 : item.get(kPlain)))
       continue;
     text += text.empty() ? "" : ",";
     text += item.before + (item.flag() ? "" : std::to_string(item.get(*this))) + item.after;
@@ -242,7 +231,6 @@ std::string Config::to_string() const {
 }
 
 std::vector<Config> Config::simpler() const {
-  static const Config kPlain;
   constexpr uint32_t kEntriesAStart = 2;  // each request's start shall have room for itself
   std::vector<Config> all;
   const auto add = [&](const Config& candidate) {
