@@ -172,25 +172,23 @@ class RandomProgram {
         roams_(roams),
         standing_(random, messages, scenario.ranks(), faulty) {}
 
-  // What the programs match is matched; but where something may fail, each when its first epoch comes.
-  void begin() {
+  void draw(uint32_t epochs) {
+    // What the programs match is matched; but where something may fail, each when its first epoch comes.
     if (!faulty_)
       match(messages_.own);
-  }
-  // The next epoch, whose turn it is, of all ranks.
-  void append_epoch(uint32_t epoch) {
-    if (faulty_)
-      bear_and_bury(epoch);
-    else if (epoch > 0)
-      renew();
-    messages_.draw_going(epoch);
-    for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
-      come_and_go(scenario_.rank(rank), rank, epoch);
-      append_traffic(scenario_.rank(rank), rank);
+    messages_.draw_idle(scenario_, epochs);
+    for (uint32_t epoch = 0; epoch < epochs; ++epoch) {
+      if (faulty_)
+        bear_and_bury(epoch);
+      else if (epoch > 0)
+        renew();
+      messages_.draw_going(epoch);
+      for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
+        come_and_go(scenario_.rank(rank), rank, epoch);
+        append_traffic(scenario_.rank(rank), rank);
+      }
     }
-  }
-  // What is under way ends, and perhaps all is freed.
-  void finish() {
+    // What is under way ends, and perhaps all is freed.
     const bool frees = random_.percent(faulty_ ? 70 : 40);
     for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank)
       finish(scenario_.rank(rank), rank, frees);
@@ -443,12 +441,7 @@ class RandomProgram {
 
 void draw_program(Random& random, RandomMessages& messages, Scenario& scenario, uint32_t epochs, bool faulty,
                   bool roams) {
-  RandomProgram program(random, messages, scenario, faulty, roams);
-  program.begin();
-  messages.draw_idle(scenario, epochs);
-  for (uint32_t epoch = 0; epoch < epochs; ++epoch)
-    program.append_epoch(epoch);
-  program.finish();
+  RandomProgram(random, messages, scenario, faulty, roams).draw(epochs);
 }
 
 }  // namespace lanyard::nicsim
