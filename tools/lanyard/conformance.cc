@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   setenv("IPATH_NO_BACKTRACE", "1", 0);  // else a handler of PSM turns crashes into exit 1
-  chosen() = nic == "sim" ? over_simulation("Report", [](LocalOptions&) {}) : over_ofi("Report", false);
+  chosen() = nic == "sim" ? over_simulation("Report", [](lanyard::LocalOptions&) {}) : over_ofi("Report", false);
   if (!print_head(nic))
     return 1;
   int count = 1;
