@@ -285,10 +285,8 @@ void close_what_was_held(Process& process) {
 
 // The queue on which the process waits, if it does.
 std::optional<uint32_t> waits_on(const Process& process) {
-  if (process.killed || process.next_action >= process.program.size())
-    return std::nullopt;
-  const Action& action = process.program[process.next_action];
-  return action.kind == Action::Kind::kSync ? std::optional(action.queue) : std::nullopt;
+  const Action* next = process.killed ? nullptr : next_action(process);
+  return next != nullptr && next->kind == Action::Kind::kSync ? std::optional(next->queue) : std::nullopt;
 }
 
 // Who waits is told of each failure on its queue.

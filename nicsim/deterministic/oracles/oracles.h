@@ -68,6 +68,10 @@ auto living(AnyWorld& world) {
       world.scenario().ranks(), [&world](uint32_t rank) { return !world.is_killed(rank); },
       [&world](uint32_t rank) -> decltype(world.process(rank)) { return world.process(rank); });
 }
+// The next action of its program; null at its end.
+inline const Action* next_action(const Process& process) {
+  return process.next_action == process.program.size() ? nullptr : &process.program[process.next_action];
+}
 inline bool is_matching(const Side& side) {
   return side.core != nullptr && side.core->state == core::Request::State::kMatching;
 }

@@ -16,11 +16,6 @@ std::string name(const World& world, RequestName request, uint64_t iteration) {
   return fmt::format("({}) iteration {}", world.scenario().describe(request), iteration);
 }
 
-// The next action of its program; null at its end.
-const Action* next_action(const Process& process) {
-  return process.next_action == process.program.size() ? nullptr : &process.program[process.next_action];
-}
-
 bool wants_entries(const Process& process) {
   const Action* next = next_action(process);
   return process.nic.posting() > 0 || (process.wants_room && next != nullptr && next->kind == Action::Kind::kStart);
