@@ -24,8 +24,8 @@ constexpr int kRunUp = 4;     // pairs
 constexpr int kFirstTag = 0;
 constexpr int kLiveTag = 4096;  // of requests that only exist
 
-// A kernel that keeps a stream from going on until the host opens it. It sleeps rather than spins: no
-// instruction of it runs beside the measured ones.
+// A kernel that keeps a stream from going on until the host opens it. It sleeps rather than spins:
+// no instruction of it runs beside the measured ones.
 class StreamGate {
  public:
   explicit StreamGate(HostStream& stream) : stream_(stream) {}

@@ -148,8 +148,8 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv, const MpiP
   return std::nullopt;
 }
 
-// A program's main(): declare() adds its options, and run() gives the exit status. `what` is said by
-// --help.
+// A program's main(): declare() adds its options, and run() gives the exit status. --help says
+// `what`.
 template <class Options>
 int run_program(int argc, char** argv, const char* what, void (*declare)(CLI::App&, Options&),
                 int (*run)(const Options&, const MpiProcess&)) {
