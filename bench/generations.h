@@ -1,5 +1,6 @@
 // Generations<Dim, T>: a rank's block of cells in two generations, in a stream's memory. A step
-// fills the ghosts of one by a halo exchange and computes the other from it.
+// fills the ghosts of one by a halo exchange and computes the other from it. And the options of
+// programs that make such steps.
 #ifndef LANYARD_BENCH_GENERATIONS_H_
 #define LANYARD_BENCH_GENERATIONS_H_
 

@@ -235,8 +235,7 @@ class Jacobi {
       const std::vector<T> reference = process_.is_first() ? jacobi_reference<T>(problem) : std::vector<T>();
       double baseline = 0;
       for (const std::string& name : options_.variants) {
-        const Variant& variant =
-            *std::find_if(std::begin(kVariants), std::end(kVariants), [&](const Variant& v) { return v.name == name; });
+        const Variant& variant = *std::ranges::find(kVariants, name, &Variant::name);
         Json row = measure(variant, problem, reference, comm);
         const double us = row["us_per_step"];
         if (name == options_.variants.front())

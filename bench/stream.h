@@ -116,7 +116,6 @@ LANYARD_DEVICE_FUNCTION void make_trips(const TripsKernel& kernel, const Thread&
 using Graph = std::shared_ptr<void>;
 
 using halo::AlignedBuffer;
-using halo::Memory;
 
 // What a GPU's stream has beyond the host's: memory of its own, and graphs.
 class Gpu : public halo::Device {
