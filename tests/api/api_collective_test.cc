@@ -3,11 +3,9 @@
 #include <atomic>
 #include <chrono>
 #include <complex>
-#include <cstring>
 #include <memory>
 #include <numeric>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "tests/api/api_objects.h"

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <initializer_list>
 #include <map>
 #include <numeric>

@@ -6,7 +6,6 @@
 #include <climits>
 #include <complex>
 #include <cstddef>
-#include <cstdio>
 #include <list>
 #include <memory>
 #include <span>

@@ -3,10 +3,8 @@
 // compared with MPI_Pack and MPI_Unpack.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
 #include <random>
-#include <thread>
 
 #include "tests/api/api_objects.h"
 

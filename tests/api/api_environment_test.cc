@@ -3,7 +3,6 @@
 // environment. Also the main() of all suites.
 #include <array>
 #include <cstdlib>
-#include <string>
 
 #include "tests/api/api_objects.h"
 

@@ -1,6 +1,5 @@
 // Misuse of requests, queues and streams: the right error class, a message with the facts,
 // and no change.
-#include <algorithm>
 #include <array>
 
 #include "tests/api/api_objects.h"

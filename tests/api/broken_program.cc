@@ -7,10 +7,8 @@
 #include <sys/mman.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <string>
 
 #include <lanyard/lanyard.h>
 

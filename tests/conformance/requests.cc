@@ -2,7 +2,6 @@
 // requests, and all kinds in one array. MPI 4.0, sections 3.2.4, 3.2.6, 3.5, 3.7.3, 3.7.5,
 // 3.7.6, 3.8.4, 3.9, 13.2.
 #include <set>
-#include <vector>
 
 #include "tests/conformance/conformance.h"
 

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "tests/contract/local_fabric.h"

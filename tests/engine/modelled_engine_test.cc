@@ -7,7 +7,6 @@
 #include <functional>
 #include <queue>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "nicsim/modelled/calendar.h"

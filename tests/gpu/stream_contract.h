@@ -16,11 +16,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <ostream>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>

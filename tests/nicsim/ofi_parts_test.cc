@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdlib>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
