@@ -6,9 +6,10 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include "transport/base/check.h"
 
@@ -16,6 +17,7 @@ namespace lanyard::nicsim {
 
 namespace {
 
+constexpr size_t kBytes = size_t{1} << 32;  // address space of an arena
 constexpr size_t kGrain = 16;
 // Blocks come in sizes of 16, 32, 48 and 64 bytes, then four to each doubling. Larger ones than kLongest, which are
 // made once, are as long as they need be and never used again.
@@ -26,15 +28,14 @@ constexpr size_t kClasses = 28;
 std::atomic<std::byte*> range_begin{nullptr};
 std::atomic<size_t> range_bytes{0};  // 0 until the range is there; written last
 
-// Which parts of it no arena has: the end, and what arenas of the same size have left. Never destroyed, as there may be
-// arenas until the very end.
+// Which parts of it are free: the end, and what arenas have left. Never destroyed: arenas may live
+// until the very end.
 struct FreeAddresses {
   // The longest range that the system grants: under Valgrind that is little.
   FreeAddresses() {
-    constexpr size_t kLongest = size_t{1} << 38, kShortest = size_t{1} << 33;
-    size_t bytes = 2 * kLongest;
+    size_t bytes = 512 * kBytes;
     void* range = MAP_FAILED;
-    while (range == MAP_FAILED && (bytes /= 2) >= kShortest)
+    while (range == MAP_FAILED && (bytes /= 2) > kBytes)
       range = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     LANYARD_CHECK(range != MAP_FAILED, "no address space for arenas (is ulimit -v set?)");
     range_begin.store(static_cast<std::byte*>(range), std::memory_order_relaxed);
@@ -42,7 +43,7 @@ struct FreeAddresses {
   }
   std::mutex mutex;
   size_t taken = 0;
-  std::multimap<size_t, size_t> left;  // offsets by size
+  std::vector<void*> left;
 };
 FreeAddresses& free_addresses() {
   static auto* addresses = new FreeAddresses;
@@ -84,34 +85,30 @@ struct alignas(64) Arena::Header {
   Block* free[kClasses] = {};
 };
 
-Arena::Arena(size_t bytes) : bytes_(std::bit_ceil(bytes)) {
+Arena::Arena() {
   const Outside outside;
   FreeAddresses& addresses = free_addresses();
-  std::byte* range = range_begin;
-  size_t offset = 0;
-  {
-    const std::lock_guard lock(addresses.mutex);
-    if (const auto used = addresses.left.find(bytes_); used != addresses.left.end()) {
-      offset = used->second;
-      addresses.left.erase(used);
-    } else {
-      offset = addresses.taken;
-      addresses.taken += bytes_;
-    }
+  const std::lock_guard lock(addresses.mutex);
+  void* memory = nullptr;
+  if (addresses.left.empty()) {
+    LANYARD_CHECK(addresses.taken + kBytes <= range_bytes, "too many arenas at a time");
+    memory = range_begin + std::exchange(addresses.taken, addresses.taken + kBytes);
+  } else {
+    memory = addresses.left.back();
+    addresses.left.pop_back();
   }
-  LANYARD_CHECK(offset + bytes_ <= range_bytes, "too many arenas at a time");
-  LANYARD_CHECK(::mprotect(range + offset, bytes_, PROT_READ | PROT_WRITE) == 0, "the system refuses memory");
-  header_ = new (range + offset) Header;
+  LANYARD_CHECK(::mprotect(memory, kBytes, PROT_READ | PROT_WRITE) == 0, "the system refuses memory");
+  header_ = new (memory) Header;
   header_->top = sizeof(Header);
 }
 
 Arena::~Arena() {
   const Outside outside;
-  ::madvise(header_, bytes_, MADV_DONTNEED);
-  ::mprotect(header_, bytes_, PROT_NONE);
+  ::madvise(header_, kBytes, MADV_DONTNEED);
+  ::mprotect(header_, kBytes, PROT_NONE);
   FreeAddresses& addresses = free_addresses();
   const std::lock_guard lock(addresses.mutex);
-  addresses.left.emplace(bytes_, static_cast<size_t>(reinterpret_cast<std::byte*>(header_) - range_begin));
+  addresses.left.push_back(header_);
 }
 
 void* Arena::allocate(size_t bytes) {
@@ -123,7 +120,7 @@ void* Arena::allocate(size_t bytes) {
       return block + 1;
     }
   }
-  LANYARD_CHECK(size.bytes < bytes_ && header_->top + sizeof(Block) + size.bytes <= bytes_, "the arena is full");
+  LANYARD_CHECK(size.bytes < kBytes && header_->top + sizeof(Block) + size.bytes <= kBytes, "the arena is full");
   auto* block = reinterpret_cast<Block*>(reinterpret_cast<std::byte*>(header_) + header_->top);
   header_->top += sizeof(Block) + size.bytes;
   block->size_class = size.size_class;
@@ -139,8 +136,6 @@ void Arena::release(void* memory) {
   header_->free[block->size_class] = block;
 }
 
-size_t Arena::used() const { return header_->top; }
-
 void Arena::save(Image& image) const {
   const Outside outside;
   const auto* begin = reinterpret_cast<const std::byte*>(header_);
@@ -149,10 +144,8 @@ void Arena::save(Image& image) const {
 
 void Arena::restore(const Image& image) { std::memcpy(static_cast<void*>(header_), image.data(), image.size()); }
 
-Arena::Scope::Scope(Arena& arena) : previous_(current) { current = &arena; }
+Arena::Scope::Scope(Arena* arena) : previous_(std::exchange(current, arena)) {}
 Arena::Scope::~Scope() { current = previous_; }
-Arena::Outside::Outside() : previous_(current) { current = nullptr; }
-Arena::Outside::~Outside() { current = previous_; }
 
 namespace {
 

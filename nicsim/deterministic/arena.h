@@ -20,7 +20,7 @@ class Arena {
   using Image = std::vector<std::byte>;
 
   // Reserves address space of which pages are used as they are touched.
-  explicit Arena(size_t bytes);
+  Arena();
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -29,38 +29,32 @@ class Arena {
   void* allocate(size_t bytes);
   void release(void* memory);
 
-  size_t used() const;
   // The image's own memory is not the arena's, whatever scope lives.
   void save(Image& image) const;
   void restore(const Image& image);
 
-  // The calling thread's operator new allocates here. Nests.
+  // The calling thread's operator new allocates there. Nests.
   class Scope {
    public:
-    explicit Scope(Arena& arena);
+    explicit Scope(Arena& arena) : Scope(&arena) {}
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
-   private:
-    Arena* const previous_;
-  };
-  // The calling thread's operator new is malloc's again. Nests.
-  class Outside {
-   public:
-    Outside();
-    ~Outside();
-    Outside(const Outside&) = delete;
-    Outside& operator=(const Outside&) = delete;
+   protected:
+    explicit Scope(Arena* arena);
 
    private:
     Arena* const previous_;
+  };
+  // It is malloc's again. Nests.
+  struct Outside : Scope {
+    Outside() : Scope(nullptr) {}
   };
 
  private:
   struct Header;
   Header* header_ = nullptr;  // at the arena's start: its books are saved with it
-  size_t bytes_ = 0;
 };
 
 }  // namespace lanyard::nicsim

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "nicsim/deterministic/card_mail.h"
+#include "nicsim/deterministic/mail.h"
 #include "transport/core/plan.h"
 
 namespace lanyard::nicsim {

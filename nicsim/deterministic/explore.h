@@ -6,7 +6,6 @@
 #include <functional>
 #include <string>
 
-#include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/schedulers.h"
 #include "nicsim/deterministic/world.h"
 #include "transport/base/status.h"

@@ -9,7 +9,6 @@
 #include <memory>
 
 #include "nicsim/deterministic/config.h"
-#include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/schedulers.h"
 #include "nicsim/deterministic/world.h"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "nicsim/deterministic/card_mail.h"
-#include "nicsim/deterministic/random.h"
+#include "nicsim/deterministic/chooser.h"
+#include "nicsim/deterministic/mail.h"
 #include "nicsim/deterministic/random_program.h"
 #include "nicsim/deterministic/scenario.h"
 

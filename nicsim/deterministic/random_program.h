@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "nicsim/deterministic/random.h"
+#include "nicsim/deterministic/chooser.h"
 #include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/world.h"
 

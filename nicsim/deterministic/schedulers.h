@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "nicsim/deterministic/chooser.h"
-#include "nicsim/deterministic/random.h"
 #include "nicsim/deterministic/world.h"
 #include "transport/base/status.h"
 

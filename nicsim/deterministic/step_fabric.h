@@ -53,10 +53,9 @@ class StepFabric final : public Witness {
 
   // Completions that the driver has not read.
   bool has_news() const { return !events_.empty(); }
-  // Failures, of operations with that context, that the driver has not put down: it has not read of them, or has yet to
-  // say that what was refused is due.
-  uint64_t unread_failures() const;
-  uint64_t unread_failures(uint64_t context) const;
+  // Failures, of that context or of all, that the driver has not counted: it has not read of them,
+  // or has yet to say that what was refused is due.
+  uint64_t unread_failures(std::optional<uint64_t> context = std::nullopt) const;
   // Whether the driver's thread has to look from time to time though the queue holds nothing for it.
   bool wants_looks() const { return refused_ || !doomed_.empty(); }
   // Whether it was refused anything for want of room since this was asked last: it keeps it and tries again.
@@ -68,32 +67,11 @@ class StepFabric final : public Witness {
   std::optional<nic::Op> overdue() const;
   // What the operations that have ended and the messages that were counted make of that counter.
   nic::CounterValue caused(nic::CounterId counter) const;
-  void caused_success(uint32_t counter, uint64_t times);
+  // So many operations or messages have ended that are to be counted there.
+  void cause(nic::CounterId counter, Code code, uint64_t times);
   // Whether it has changed anything about the card or its queue since this was asked last.
   bool take_changed() { return std::exchange(changed_, false); }
 
-  // ---- What libfabric's calls become
-  int open_counter(fid_cntr** out);
-  int close_counter(fid_cntr& counter);
-  uint64_t read(const fid_cntr& counter, bool failures);
-  int add(fid_cntr& counter, uint64_t value);
-  int add_error(const fid_cntr& counter, uint64_t value);
-  int set(const fid_cntr& counter, uint64_t value);
-  int set_error(const fid_cntr& counter, uint64_t value);
-  int open_region(const fi_mr_attr& attributes, fid_mr** out);
-  int bind_region(fid_mr& region, fid& to);
-  int enable_region(fid_mr& region);
-  int close_region(fid_mr& region);
-  void enable_endpoint() { enabled_ = true; }
-  int name_endpoint(void* buffer, size_t* bytes) const;
-  int insert(std::span<const uint32_t> names, fi_addr_t* addresses);
-  int queue(const fi_deferred_work& work);
-  ssize_t write_now(const fi_msg_rma& message, uint64_t flags);
-  // `result`: where the old value goes; null: nowhere.
-  ssize_t atomic_now(const fi_msg_atomic& message, uint64_t flags);
-  ssize_t read_queue(fi_cq_entry* entries, size_t count);
-  ssize_t read_error(fi_cq_err_entry& entry);
-  size_t depth() const { return nic_.caps().deferred_depth; }
   // What the driver has opened, and not closed.
   nic::Usage usage() const;
 
@@ -102,15 +80,11 @@ class StepFabric final : public Witness {
   void canceled(const nic::Op& op) override;
 
  private:
-  // An object of libfabric's, and whose it is.
-  template <typename Base>
-  struct Part : Base {
-    StepFabric* fabric = nullptr;
-  };
-  struct Counter : Part<fid_cntr> {
+  // Of objects of libfabric's the fabric is the context.
+  struct Counter : fid_cntr {
     nic::CounterId id;  // none: the endpoint's
   };
-  struct Region : Part<fid_mr> {
+  struct Region : fid_mr {
     void* base = nullptr;
     uint64_t bytes = 0;
     nic::CounterId counts;
@@ -123,34 +97,57 @@ class StepFabric final : public Witness {
     uint64_t owner = 0;       // nic::Op::context
     int err = 0;
   };
-  // An operation that it was given and that has not ended.
-  struct Given {
-    nic::Op op;
-    nic::CounterId completion;  // that counts it in the end, whoever does it
-  };
-  // One that it has refused for good.
+  // An operation that it has refused for good.
   struct Doomed {
     nic::Op op;
-    nic::CounterId completion;
-    nic::CounterId trigger;  // none: it was to run at once
+    nic::CounterId completion;  // that counts it in the end, whoever does it
+    nic::CounterId trigger;     // none: it was to run at once
     uint64_t threshold = 0;
   };
   // The tables of libfabric's functions.
   struct Tables;
   void fill_tables();
 
+  // ---- Libfabric's functions
+  int open_counter(fid_domain*, fi_cntr_attr*, fid_cntr** out, void*);
+  int close_counter(fid* counter);
+  uint64_t read(fid_cntr* counter, bool failures);
+  int add(fid_cntr* counter, uint64_t value);
+  int add_failures(fid_cntr* counter, uint64_t value);
+  int set(fid_cntr* counter, uint64_t value);
+  int set_failures(fid_cntr* counter, uint64_t value);
+  int open_region(fid*, const fi_mr_attr* attributes, uint64_t flags, fid_mr** out);
+  int bind_region(fid* region, fid* to, uint64_t flags);
+  int enable_region(fid* region, int command, void*);
+  int close_region(fid* region);
+  int enable_endpoint(fid*, int command, void*);
+  int name_endpoint(fid*, void* buffer, size_t* bytes);
+  int insert(fid_av*, const void* names, size_t count, fi_addr_t* addresses, uint64_t flags, void*);
+  int queue_work(fid*, int command, void* work);
+  ssize_t write_now(fid_ep*, const fi_msg_rma* message, uint64_t flags);
+  ssize_t atomic_now(fid_ep*, const fi_msg_atomic* message, uint64_t flags);
+  ssize_t read_queue(fid_cq*, void* entries, size_t count);
+  ssize_t read_error(fid_cq*, fi_cq_err_entry* entry, uint64_t flags);
+
+  // Objects that the driver has asked for.
+  void make_counter(Counter& counter);
+  void make_region(Region& region);
+  // Of a Counter.
+  template <typename Base>
+  static nic::CounterId id_of(const Base* counter) {
+    return reinterpret_cast<const Counter*>(counter)->id;
+  }
+
   Result<nic::Op> lower(const fi_msg_rma& message, uint64_t flags) const;
   Result<nic::Op> lower(const fi_msg_atomic& message, uint64_t flags) const;
-  Result<nic::Op> lower(const fi_deferred_work& work) const;
-  Result<nic::Op> name(nic::Op op, void* context, const void* local, fi_addr_t peer) const;
-  Result<nic::LocalSpan> find_local(nic::RegionId asked, const void* local) const;
-  ssize_t start(const Result<nic::Op>& op);
+  template <typename Message>
+  Result<nic::Op> lower(nic::Op op, const Message& message, const void* local, uint64_t flags) const;
+  // `work`: null where it is to run at once.
+  int take_in(const Result<nic::Op>& op, const fi_deferred_work* work);
   bool refuses(const nic::Op& op) const;
   void tell_due(nic::CounterId counter, uint64_t reached);
-  void cause(nic::CounterId completion, Code code);
   void fails(const Doomed& doomed);
   static bool is_said(const Doomed& failed);
-  int open_in_model(Region& region);
   int doom(const Doomed& doomed);
   int refuse(int error);
   int mistake(const std::string& what);
@@ -158,16 +155,15 @@ class StepFabric final : public Witness {
   World& world_;
   StepNic& nic_;
   const uint32_t rank_;
-  Part<fid_fabric> fabric_{};
-  Part<fid_domain> domain_{};
-  Part<fid_av> vector_{};
-  Part<fid_cq> queue_{};
-  Part<fid_ep> endpoint_{};
+  fid_fabric fabric_{};
+  fid_domain domain_{};
+  fid_av vector_{};
+  fid_cq queue_{};
+  fid_ep endpoint_{};
   bool enabled_ = false, opening_ = true;
   std::vector<uint32_t> peers_;   // ranks, by fi_addr_t
   std::vector<Region*> regions_;  // that are open
   std::vector<Event> events_;     // oldest first
-  std::vector<Given> given_;
   std::vector<Doomed> doomed_;
   std::vector<Doomed> unsaid_;  // that were due when their counter was read, and with the driver are still to come
   std::vector<nic::CounterValue> caused_;  // by counter

@@ -1,18 +1,20 @@
 #include "nicsim/deterministic/step_nic.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <string>
 
 #include "nicsim/deterministic/world.h"
 
 namespace lanyard::nicsim {
 
-StepNic::StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits& limits)
+StepNic::StepNic(World& world, ShadowNic& shadow, uint32_t rank, const ModelLimits& limits)
     : world_(world),
+      shadow_(shadow),
       rank_(rank),
-      ranks_(ranks),
       model_(limits, rank),
       rings_(limits.max_counters),
+      ring_values_(limits.max_counters, 1),
       bell_words_(limits.max_counters),
       last_read_(limits.max_counters),
       frozen_(limits.max_counters) {
@@ -34,10 +36,6 @@ StepNic::StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits&
   caps_.counters_count_both = true;
 }
 
-Status StepNic::set_peers(std::span<const nic::Address>, uint32_t) {
-  return {Code::kInvalidState, "a world's NICs know each other"};
-}
-
 bool StepNic::is_scarce() { return world_.options().scarce && !plenty_ && world_.chance(ChoiceKind::kScarce); }
 
 Result<nic::CounterId> StepNic::open_counter() {
@@ -47,8 +45,28 @@ Result<nic::CounterId> StepNic::open_counter() {
   if (counter.ok()) {
     last_read_[counter.value().value] = {};
     frozen_[counter.value().value] = false;
+    ring_values_[counter.value().value] = 1;
+    shadow_.opened(counter.value().value, {});
   }
   return counter;
+}
+
+Status StepNic::add(nic::CounterId counter, uint64_t value) {
+  LANYARD_RETURN_IF_ERROR(model_.add(counter, value));
+  shadow_.succeeded(counter.value, value);
+  return {};
+}
+
+Status StepNic::add_error(nic::CounterId counter, uint32_t value) {
+  LANYARD_RETURN_IF_ERROR(model_.add_error(counter, value));
+  shadow_.failed(counter.value, value);
+  return {};
+}
+
+Status StepNic::reset(nic::CounterId counter) {
+  LANYARD_RETURN_IF_ERROR(model_.reset(counter));
+  shadow_.reset(counter.value);
+  return {};
 }
 
 Result<nic::RegionId> StepNic::open_region(void* base, uint64_t bytes, nic::CounterId remote_write,
@@ -59,8 +77,7 @@ Result<nic::RegionId> StepNic::open_region(void* base, uint64_t bytes, nic::Coun
 }
 
 Status StepNic::close_counter(nic::CounterId counter) {
-  const auto names = [&](const nic::DeferredOp& op) { return op.trigger == counter || op.op.completion == counter; };
-  if (std::any_of(postings().begin(), postings().end(), names))
+  if (is_posting([&](const auto& op) { return op.trigger == counter || op.op.completion == counter; }))
     return {Code::kInvalidState, "an entry that is being posted names the counter"};
   if (model_.is_open(counter) && rings_[counter.value] > 0)
     return {Code::kInvalidState, "a ring is under way to the counter"};
@@ -106,24 +123,30 @@ Result<nic::Doorbell> StepNic::doorbell(nic::CounterId counter, nic::DoorbellKin
 }
 
 void StepNic::put_under_way(uint32_t counter, uint64_t value) {
-  const uint32_t right = world_.process(rank_).ring_values[counter];
+  const uint32_t right = ring_values_[counter];
   // What has completed before its stream has rung for it goes on elsewhere from a sum that lacks that ring.
   if (value != right && world_.may_run_ahead(rank_, {counter}))
     return;
   if (value != right)
-    return world_.find(Finding::kOrder, "doorbell",
-                       "rank " + std::to_string(rank_) + ": a start rings " +
-                           std::to_string(static_cast<int64_t>(value)) + " times, not " +
-                           (right == 1 ? "once" : std::to_string(right)));
+    return world_.find(Finding::kOrder, "doorbell", world_.process(rank_),
+                       fmt::format("a start rings {} times, not {}", static_cast<int64_t>(value),
+                                   right == 1 ? "once" : std::to_string(right)));
   if (world_.options().lost_rings && world_.chance(ChoiceKind::kLostRing))
     return;
   ++rings_[counter];
-  world_.ring_is_under_way(rank_, counter);
+  world_.set_enabled(rank_, StepKind::kRing, true, counter);
+}
+
+void StepNic::rings_land(uint32_t counter, uint32_t rings) {
+  rings_[counter] -= rings;
+  const uint64_t value = uint64_t{rings} * ring_values_[counter];
+  model_.ring({counter}, value);
+  shadow_.succeeded(counter, value);
 }
 
 void StepNic::drop_rings(nic::CounterId counter) {
   if (std::exchange(rings_[counter.value], 0) > 0)
-    world_.no_ring_is_under_way(rank_, counter.value);
+    world_.set_enabled(rank_, StepKind::kRing, false, counter.value);
 }
 
 nic::CounterId StepNic::rung_by(const gpu::StreamOp& op) const {
@@ -148,27 +171,24 @@ void StepNic::take_ring(const gpu::StreamOp& op) {
 // Nobody can wait here until what is landing has landed; and nothing of a program without mistakes still is, but of a
 // request that was freed after a failure.
 Status StepNic::deregister_region(nic::RegionId region) {
-  const auto names = [region](const nic::DeferredOp& op) { return op.op.local.region == region; };
-  if (std::any_of(postings().begin(), postings().end(), names))
+  if (is_posting([region](const auto& op) { return op.op.local.region == region; }))
     return {Code::kInvalidState, "an entry that is being posted names the region"};
   Status status = model_.deregister_region(region);
   if (status.code() != Code::kAgain || world_.options().failures || world_.options().kills)
     return status;
   world_.find(Finding::kUser, "lifetime",
-              "rank " + std::to_string(rank_) + " frees a request while the other side's next start writes to it");
+              fmt::format("rank {} frees a request while the other side's next start writes to it", rank_));
   return {};
 }
 
 Status StepNic::check(const nic::Op& op) const {
-  return op.remote.peer >= ranks_ ? Status(Code::kNotFound, "no such peer") : Status();
+  return op.remote.peer >= world_.scenario().ranks() ? Status(Code::kNotFound, "no such peer") : Status();
 }
 
 Result<nic::PreparedId> StepNic::prepare(const nic::Op& op) {
   LANYARD_RETURN_IF_ERROR(check(op));
   return model_.prepare(op);
 }
-
-Status StepNic::release(nic::PreparedId prepared) { return model_.release(prepared); }
 
 Status StepNic::post_prepared(std::span<const nic::Posting> postings) {
   posted_.clear();
@@ -203,7 +223,7 @@ Status StepNic::take_in(std::span<const nic::DeferredOp> ops) {
   }
   posting_.insert(posting_.end(), ops.begin(), ops.end());
   if (can_arrive())
-    world_.posts_are_under_way(rank_);
+    world_.set_enabled(rank_, StepKind::kPost, true);
   others_want_entries();
   return {};
 }
@@ -223,7 +243,11 @@ void StepNic::end_faults() {
   std::fill(frozen_.begin(), frozen_.end(), false);
 }
 
-void StepNic::arrive() { model_.post(posting_[first_posting_++]); }
+void StepNic::arrive() {
+  const nic::DeferredOp& op = posting_[first_posting_++];
+  shadow_.posted(op);
+  model_.post(op);
+}
 
 Status StepNic::issue(const nic::Op& op) {
   LANYARD_RETURN_IF_ERROR(model_.validate(op));
@@ -235,27 +259,29 @@ Status StepNic::issue(const nic::Op& op) {
   return {};
 }
 
-void StepNic::start_what_is_held() {
-  if (!model_.room_in_flight())
+void StepNic::start_held() {
+  if (!held_ || !model_.room_in_flight())
     return;
   const nic::Op op = *std::exchange(held_, std::nullopt);
-  const std::optional<Launch> launch = model_.start_held();
-  if (launch)
-    world_.launch(rank_, op, *launch);
-  else
-    world_.failed_at_once(rank_, op);
+  world_.started(rank_, op, model_.start_held());
   if (CardMail* mail = world_.process(rank_).card_mail.get(); mail != nullptr)
     mail->wake();
 }
 
 Status StepNic::cancel(nic::CounterId trigger) {
   const auto first = posting_.begin() + static_cast<ptrdiff_t>(first_posting_);
-  posting_.erase(
-      std::remove_if(first, posting_.end(), [trigger](const nic::DeferredOp& op) { return op.trigger == trigger; }),
-      posting_.end());
-  world_.process(rank_).shadow.canceled(trigger.value);
+  posting_.erase(std::remove_if(first, posting_.end(), [&](const auto& op) { return op.trigger == trigger; }),
+                 posting_.end());
+  shadow_.canceled(trigger.value);
   model_.cancel(trigger);
   return {};
+}
+
+std::optional<uint32_t> StepNic::first_to_fire(nic::CounterId counter) const {
+  std::optional<uint32_t> entry = model_.ready();
+  while (entry && model_.trigger_of(*entry) != counter)
+    entry = model_.next_ready(*entry);
+  return entry;
 }
 
 void StepNic::lose(uint32_t peer) {
@@ -267,12 +293,5 @@ uint32_t StepNic::free_entries() const {
   const auto promised = static_cast<uint32_t>(posting()) + stolen_;
   return promised >= model_.free_entries() ? 0 : model_.free_entries() - promised;
 }
-
-Status StepNic::flush() {
-  model_.flush();
-  return {};
-}
-
-nic::Usage StepNic::usage() const { return {.counters = model_.open_counters(), .regions = model_.open_regions()}; }
 
 }  // namespace lanyard::nicsim

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gpu/stream.h"
+#include "nicsim/deterministic/oracles/shadow_nic.h"
 #include "nicsim/model/nic_model.h"
 #include "transport/nic/nic.h"
 
@@ -20,20 +21,22 @@ class World;
 
 class StepNic final : public nic::Nic {
  public:
-  // `world` outlives it.
-  StepNic(World& world, uint32_t rank, uint32_t ranks, const ModelLimits& limits);
+  // `world` and `shadow` outlive it. The shadow learns what calls do to counters and entries.
+  StepNic(World& world, ShadowNic& shadow, uint32_t rank, const ModelLimits& limits);
 
   const nic::Caps& caps() const override { return caps_; }
   nic::Address address() const override { return {{std::byte{'W'}}}; }
-  Status set_peers(std::span<const nic::Address>, uint32_t) override;
+  Status set_peers(std::span<const nic::Address>, uint32_t) override {
+    return {Code::kInvalidState, "a world's NICs know each other"};
+  }
   Status add_peer(uint32_t, const nic::Address&) override { return {}; }
 
   Result<nic::CounterId> open_counter() override;
   Status close_counter(nic::CounterId counter) override;
   Result<nic::CounterValue> read(nic::CounterId counter) override;
-  Status add(nic::CounterId counter, uint64_t value) override { return model_.add(counter, value); }
-  Status add_error(nic::CounterId counter, uint32_t value) override { return model_.add_error(counter, value); }
-  Status reset(nic::CounterId counter) override { return model_.reset(counter); }
+  Status add(nic::CounterId counter, uint64_t value) override;
+  Status add_error(nic::CounterId counter, uint32_t value) override;
+  Status reset(nic::CounterId counter) override;
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
   Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override {
@@ -48,17 +51,20 @@ class StepNic final : public nic::Nic {
   Status post(std::span<const nic::DeferredOp> ops) override;
   Result<nic::PreparedId> prepare(const nic::Op& op) override;
   Status post_prepared(std::span<const nic::Posting> postings) override;
-  Status release(nic::PreparedId prepared) override;
+  Status release(nic::PreparedId prepared) override { return model_.release(prepared); }
   Status issue(const nic::Op& op) override;
   uint32_t free_entries() const override;
-  Status flush() override;
+  Status flush() override {
+    model_.flush();
+    return {};
+  }
 
   // A world's NICs do nothing by themselves and nobody sleeps.
   size_t progress() override { return 0; }
   uint64_t activity() const override { return 0; }
   void wait_since(uint64_t, Nanoseconds) override {}
   std::optional<nic::FailureRecord> take_failure() override { return model_.take_failure(); }
-  nic::Usage usage() const override;
+  nic::Usage usage() const override { return {.counters = model_.open_counters(), .regions = model_.open_regions()}; }
   uint64_t failures() const override { return model_.failures(); }
   Status cancel(nic::CounterId trigger) override;
   uint64_t lost_peers() const override { return lost_.size(); }
@@ -75,6 +81,8 @@ class StepNic final : public nic::Nic {
   bool can_arrive() const { return posting() > 0 && model_.free_entries() > stolen_; }
   // The oldest of them arrives. Requires can_arrive().
   void arrive();
+  // Of the ready entries of that counter the oldest, which may fire (N2).
+  std::optional<uint32_t> first_to_fire(nic::CounterId counter) const;
   uint32_t rings_under_way(uint32_t counter) const { return rings_[counter]; }
   // A ring of that counter sets out.
   void put_under_way(uint32_t counter, uint64_t value);
@@ -84,7 +92,12 @@ class StepNic final : public nic::Nic {
   void take_ring(const gpu::StreamOp& op);
   // The counter that it rings.
   nic::CounterId rung_by(const gpu::StreamOp& op) const;
-  void rings_landed(uint32_t counter, uint32_t rings) { rings_[counter] -= rings; }
+  // So many of its rings under way land; what a ring adds.
+  void rings_land(uint32_t counter, uint32_t rings);
+  uint32_t ring_value(uint32_t counter) const { return ring_values_[counter]; }
+  void set_ring_value(nic::CounterId counter, uint64_t value) {
+    ring_values_[counter.value] = static_cast<uint32_t>(value);
+  }
   // What a stale read of it would say.
   const nic::CounterValue& last_read(uint32_t counter) const { return last_read_[counter]; }
   // Somewhere else on the node a process takes an entry or gives one back, where the world has that fault.
@@ -99,10 +112,7 @@ class StepNic final : public nic::Nic {
   // Whether counters and regions are there for whoever asks.
   void have_plenty(bool plenty) { plenty_ = plenty; }
   // What was issued while too much was under way goes once there is room.
-  void start_held() {
-    if (held_)
-      start_what_is_held();
-  }
+  void start_held();
   bool holds() const { return held_.has_value(); }
   // Whether a counter was read as it is no more since this was asked last: who waits for it may look again.
   bool gave_stale_value() { return std::exchange(gave_stale_value_, false); }
@@ -111,14 +121,18 @@ class StepNic final : public nic::Nic {
   bool is_scarce();
   Status check(const nic::Op& op) const;
   Status take_in(std::span<const nic::DeferredOp> ops);
-  void start_what_is_held();
+  template <typename Names>
+  bool is_posting(Names names) const {
+    return std::any_of(postings().begin(), postings().end(), names);
+  }
 
   World& world_;
+  ShadowNic& shadow_;
   const uint32_t rank_;
-  const uint32_t ranks_;
   nic::Caps caps_;
   NicModel model_;
   std::vector<uint32_t> rings_;               // under way, by counter
+  std::vector<uint32_t> ring_values_;         // by counter
   std::vector<uint64_t> bell_words_;          // by counter
   std::vector<nic::CounterValue> last_read_;  // by counter
   std::vector<bool> frozen_;                  // by counter: reads say what the last one said

@@ -1,17 +1,14 @@
+// Streams of a World: what is enqueued, for which requests, and what each item does.
 #include "nicsim/deterministic/step_stream.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "nicsim/deterministic/oracles/oracles.h"
+#include "nicsim/deterministic/world.h"
+#include "transport/core/standing.h"
 
 namespace lanyard::nicsim {
-
-namespace {
-
-bool is_wait(gpu::StreamOp::Kind kind) {
-  using Kind = gpu::StreamOp::Kind;
-  return kind == Kind::kWait64 || kind == Kind::kWaitNext64;
-}
-
-}  // namespace
 
 Status StepStream::enqueue(std::span<const gpu::StreamOp> ops) {
   using Kind = gpu::StreamOp::Kind;
@@ -19,11 +16,9 @@ Status StepStream::enqueue(std::span<const gpu::StreamOp> ops) {
     if (capture_ != 0 && (op.kind == Kind::kWait64 || op.kind == Kind::kCall))
       return {Code::kUnsupported, "this cannot be captured"};
   for (const gpu::StreamOp& op : ops) {
-    StepItem item;
-    item.op = op;
     const bool moves = op.kind == Kind::kPack || op.kind == Kind::kUnpack;
-    item.kind = moves ? StepItem::Kind::kMove : is_wait(op.kind) ? StepItem::Kind::kWait : StepItem::Kind::kRing;
-    push(item);
+    const bool waits = op.kind == Kind::kWait64 || op.kind == Kind::kWaitNext64;
+    push({.kind = moves ? StepItem::Kind::kMove : waits ? StepItem::Kind::kWait : StepItem::Kind::kRing, .op = op});
   }
   return {};
 }
@@ -64,8 +59,155 @@ void StepStream::pop() {
   if (++head_ < items_.size())
     return;
   items_.clear();
-  started.clear();
   head_ = 0;
+}
+
+// ---- What items are about
+
+// Sets the requests of the items behind `before`, which a start or a wait has enqueued.
+void World::mark(Process& process, const Action& action, size_t before) {
+  StepStream& stream = process.streams[action.queue]->stream;
+  const bool starts = action.kind == Action::Kind::kStart;
+  std::vector<uint32_t> rest;
+  for (const RequestName request : action.requests) {
+    rest.push_back(request.index);
+    if (starts && stream.capturing() != 0)
+      stands_now(process, state_->sides[request.index]);
+  }
+  // Requests of an exchange ring and wait together, and those without a trigger share the queue's.
+  const auto is_about = [&](const StepItem& item, const core::Request& core) {
+    const core::Resources& own = core.exchange == nullptr ? core : std::as_const(core.exchange->shared);
+    if (!starts)
+      return own.done.valid() && own.done.address == item.op.word;
+    const bool standing = core.standing != nullptr && core.standing->trigger.valid();
+    return process.nic.rung_by(item.op) == (standing ? core.standing->trigger : own.trigger);
+  };
+  StepItem* shared = nullptr;
+  for (StepItem& item : stream.since(before)) {
+    mark_move(action, item);
+    if (item.kind == StepItem::Kind::kMove)
+      continue;
+    uint32_t& first = starts ? item.start : item.request;
+    std::erase_if(rest, [&](uint32_t request) {
+      const core::Request& core = *state_->sides[request].core;
+      if (!is_about(item, core))
+        return false;
+      if (core.exchange != nullptr && core.exchange->lead != &core) {
+        item.others.push_back(request);
+        return true;
+      }
+      first = request;
+      item.number = core.number;
+      // Rings may go on when the exchange has been let go of and freed.
+      if (starts && core.exchange != nullptr)
+        process.nic.set_ring_value(core.exchange->shared.trigger, core.exchange->ring_value());
+      return true;
+    });
+    if (first == StepItem::kNothing)
+      shared = &item;
+  }
+  if (shared != nullptr) {
+    const auto alone = std::stable_partition(
+        rest.begin(), rest.end(), [&](uint32_t request) { return state_->sides[request].core->shares_trigger; });
+    shared->others.assign(rest.begin(), alone);
+    rest.erase(rest.begin(), alone);
+  }
+  for (const uint32_t request : rest) {
+    stream.push({.kind = StepItem::Kind::kMark,
+                 .request = starts ? StepItem::kNothing : request,
+                 .start = starts ? request : StepItem::kNothing});
+  }
+}
+
+// Where the item packs or unpacks for a request of the action's, or says so: for which.
+void World::mark_move(const Action& action, StepItem& item) {
+  using Kind = gpu::StreamOp::Kind;
+  const bool writes = item.op.kind == Kind::kWrite64 || item.op.kind == Kind::kWriteNext64;
+  if (item.kind != StepItem::Kind::kMove && !writes)
+    return;
+  for (const RequestName request : action.requests) {
+    const core::Request& core = *state_->sides[request.index].core;
+    if (writes ? core.moved.valid() && item.op.word == core.moved.address
+               : core.packing != nullptr && item.op.object == core.packing.get()) {
+      item.kind = StepItem::Kind::kMove;
+      item.request = request.index;
+      item.number = core.number;
+    }
+  }
+  if (item.kind == StepItem::Kind::kMove && item.request == StepItem::kNothing)
+    find(Finding::kOrder, "order", describe(action) + ": packs or unpacks for a request that it is not about");
+}
+
+// The host has enqueued these items.
+void World::enter(uint32_t queue, std::span<StepItem> items) {
+  for (StepItem& item : items) {
+    item.for_each_waited([&](uint32_t request) {
+      const uint64_t waits = ++state_->sides[request].waits;
+      item.iteration = request == item.request ? waits : item.iteration;
+    });
+    item.for_each_started([&](uint32_t request) {
+      Side& side = state_->sides[request];
+      side.queue = queue;
+      if (side.starts_on.size() <= queue)
+        side.starts_on.resize(queue + 1);
+      side.starts_on[queue] = ++side.starts;
+    });
+  }
+}
+
+// ---- Getting there
+
+void World::take_stream(Process& process, uint32_t queue) {
+  StepStream& stream = process.streams[queue]->stream;
+  const StepItem item = stream.front();
+  if (item.kind == StepItem::Kind::kKernel)
+    take_kernel(process, item);
+  if (item.kind == StepItem::Kind::kMove)
+    take_move(process, item);
+  if (item.kind == StepItem::Kind::kRing) {
+    process.nic.take_ring(item.op);
+    if (process.driver != nullptr)
+      nic_changed(process);  // libfabric has no news of rings beyond what its counters hold
+    if (item.start != StepItem::kNothing)
+      oracle::check_rung(*this, process, item);
+  }
+  item.for_each_waited([&](uint32_t request) { oracle::check_waited(*this, request, item.iteration); });
+  item.for_each_started([&](uint32_t request) { oracle::check_started(*this, request); });
+  stream.pop();
+  streams_changed(process);
+}
+
+void World::take_kernel(Process& process, const StepItem& item) {
+  const RequestName send{2 * item.message}, receive{2 * item.message + 1};
+  if (item.action == Action::Kind::kUnpack)
+    return oracle::check_unpacked(*this, receive.index);
+  if (item.action == Action::Kind::kPromise) {
+    ++state_->promises[item.message];
+    if (const uint32_t rank = scenario_.rank_of(send); rank != process.rank)
+      streams_changed(*state_->processes[rank]);
+    return;
+  }
+  oracle::check_packed(*this, send.index);
+  Side& side = state_->sides[send.index];
+  std::vector<std::byte> content(side.layout == nullptr ? side.buffer.size() : side.layout->bytes());
+  fill_content(content, item.message, ++side.filled);
+  for (uint64_t byte = 0; byte < content.size(); ++byte)
+    side.buffer[place_of(side, byte)] = content[byte];
+}
+
+// What the stream does for a request whose buffer has gaps.
+void World::take_move(Process& process, const StepItem& item) {
+  if (!oracle::check_moves(*this, item))
+    return;
+  switch (const gpu::StreamOp& op = item.op; op.kind) {
+    case gpu::StreamOp::Kind::kPack: static_cast<gpu::Packing*>(op.object)->pack(op.value); break;
+    case gpu::StreamOp::Kind::kUnpack: static_cast<gpu::Packing*>(op.object)->unpack(op.value); break;
+    default:
+      *op.word = op.kind == gpu::StreamOp::Kind::kWriteNext64 ? *op.count += op.value : op.value;
+      process.wants_room = false;  // a host that would free the request looks again
+      return;
+  }
+  oracle::check_moved(*this, item.request);
 }
 
 }  // namespace lanyard::nicsim

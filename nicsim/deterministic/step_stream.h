@@ -2,6 +2,7 @@
 #ifndef LANYARD_NICSIM_DETERMINISTIC_STEP_STREAM_H_
 #define LANYARD_NICSIM_DETERMINISTIC_STEP_STREAM_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -29,9 +30,25 @@ struct StepItem {
   uint64_t iteration = 0;       // kWait, kMark: of it
   uint32_t start = kNothing;  // kRing: RequestName::index of the request whose own trigger it rings; kMark: whose start
   uint64_t number = 0;        // ... and the core's for it; kMove: likewise
-  uint32_t first_start = 0;   // kRing of a shared trigger: the place in StepStream::started of the requests ...
-  uint32_t starts = 0;        // ... and their number; of an exchange's, and of its kWait: its others
-  gpu::StreamOp op;
+  // kRing, kWait: other requests that it is about, of the exchange or of the shared trigger.
+  std::vector<uint32_t> others{};
+  gpu::StreamOp op{};
+
+  // visit(RequestName::index) of each request that it starts, or whose wait it is.
+  template <typename Visit>
+  void for_each_started(Visit visit) const {
+    if (start != kNothing)
+      visit(start);
+    if (kind == Kind::kRing)
+      std::for_each(others.begin(), others.end(), visit);
+  }
+  template <typename Visit>
+  void for_each_waited(Visit visit) const {
+    if (request != kNothing && kind != Kind::kMove)
+      visit(request);
+    if (kind == Kind::kWait)
+      std::for_each(others.begin(), others.end(), visit);
+  }
 };
 
 class StepStream final : public gpu::Stream {
@@ -68,8 +85,6 @@ class StepStream final : public gpu::Stream {
   uint64_t executed() const override { return executed_; }
   // Whether something of that request that has not run yet reads or writes one of the counts taken here.
   bool counts_for(uint32_t request) const;
-
-  std::vector<uint32_t> started;  // RequestName::index of requests that items name besides
 
  private:
   std::vector<StepItem> items_;

@@ -61,12 +61,6 @@ class Teller final : public Chooser {
   }
 
  private:
-  // A place of an operation under way, as it was.
-  struct Place {
-    uint64_t number = 0;
-    Transit::Stage stage = Transit::Stage::kFree;
-  };
-
   uint32_t number_of_event() const { return static_cast<uint32_t>(story_.events.size() - 1); }
 
   void before(uint32_t agent) {
@@ -89,7 +83,7 @@ class Teller final : public Chooser {
     }
     places_.clear();
     for (const Transit& transit : world_.transits())
-      places_.push_back({transit.number, transit.stage});
+      places_.emplace_back(transit.number, transit.stage);
   }
 
   void after() {
@@ -103,10 +97,10 @@ class Teller final : public Chooser {
     const uint32_t trigger = look_at_entries();
     for (size_t place = 0; place < world_.transits().size(); ++place) {
       const Transit& transit = world_.transits()[place];
-      if (place >= places_.size() || transit.number != places_[place].number)
+      if (place >= places_.size() || transit.number != places_[place].first)
         launched(transit, trigger);
-      else if (transit.stage != places_[place].stage)
-        moved(transit, places_[place].stage);
+      else if (transit.stage != places_[place].second)
+        moved(transit, places_[place].second);
     }
     if (story_.events.back().kind == StepKind::kStream)
       ran_item();
@@ -132,18 +126,16 @@ class Teller final : public Chooser {
 
   void launched(const Transit& transit, uint32_t trigger) {
     by_number_[transit.number] = story_.operations.size();
-    Operation& operation = story_.operations.emplace_back();
-    operation.role = transit.role;
-    operation.request = transit.request;
-    operation.iteration = transit.iteration;
+    Operation& operation = story_.operations.emplace_back(
+        Operation{.role = transit.role, .request = transit.request, .iteration = transit.iteration, .path = {}});
     if (trigger != kNone)
       operation.path.push_back(trigger);
     operation.path.push_back(number_of_event());
-    concerns(transit);
+    concerns(transit.request, transit.iteration);
   }
 
   void moved(const Transit& transit, Transit::Stage stage) {
-    concerns(transit);
+    concerns(transit.request, transit.iteration);
     const bool ack = stage == Transit::Stage::kEarlyAck || stage == Transit::Stage::kAck;
     if (stage != Transit::Stage::kLateAck && (!ack || transit.role == Transit::Role::kData))
       story_.operations[by_number_.at(transit.number)].path.push_back(number_of_event());
@@ -160,30 +152,28 @@ class Teller final : public Chooser {
       event.text.replace(lands, std::string::npos, "fails on its way");
   }
 
-  void concerns(const Transit& transit) {
-    story_.events.back().request = transit.request;
-    story_.events.back().iteration = transit.iteration;
+  void concerns(uint32_t request, uint64_t iteration) {
+    story_.events.back().request = request;
+    story_.events.back().iteration = iteration;
   }
 
   void ran_item() {
-    const auto concerns = [this](uint32_t request, uint64_t Side::*iteration) {
-      story_.events.back().request = request;
-      story_.events.back().iteration = world_.side(RequestName{request}).*iteration;
-    };
+    const auto side = [this](uint32_t request) -> const Side& { return world_.side(request); };
     if (item_.kind == StepItem::Kind::kKernel) {
-      concerns(2 * item_.message + (item_.action == Action::Kind::kPack ? 0 : 1), &Side::filled);
+      const uint32_t request = 2 * item_.message + (item_.action == Action::Kind::kPack ? 0 : 1);
+      concerns(request, side(request).filled);
     } else if (item_.kind == StepItem::Kind::kMove) {
-      concerns(item_.request, &Side::moved);
+      concerns(item_.request, side(item_.request).moved);
     } else if (item_.request != StepItem::kNothing) {
-      concerns(item_.request, &Side::waited);
-      const Event& event = story_.events.back();
+      const uint64_t iteration = side(item_.request).waited;
+      concerns(item_.request, iteration);
       for (Operation& operation : story_.operations)
-        if (((operation.role == Transit::Role::kDone && operation.request == event.request) ||
-             (operation.role == Transit::Role::kFlag && (operation.request | 1) == event.request)) &&
-            operation.iteration == event.iteration)
+        if (((operation.role == Transit::Role::kDone && operation.request == item_.request) ||
+             (operation.role == Transit::Role::kFlag && (operation.request | 1) == item_.request)) &&
+            operation.iteration == iteration)
           operation.path.push_back(number_of_event());
     } else if (item_.start != StepItem::kNothing) {
-      concerns(item_.start, &Side::started);
+      concerns(item_.start, side(item_.start).started);
     }
   }
 
@@ -194,70 +184,15 @@ class Teller final : public Chooser {
   std::map<uint64_t, size_t> by_number_;             // operations by Transit::number
   uint32_t deaths_ = 0;
   // Before the step.
-  StepItem item_;  // of a kStream
-  std::vector<Place> places_;
+  StepItem item_;                                            // of a kStream
+  std::vector<std::pair<uint64_t, Transit::Stage>> places_;  // of operations under way, as they were
 };
 
-// ---- As a trace
-
-Json metadata(const char* name, uint32_t rank, uint32_t row, Json args) {
-  return {{"ph", "M"}, {"name", name}, {"pid", rank}, {"tid", row}, {"args", std::move(args)}};
-}
-
 // Flow arrows begin and end in the middle of their slices, so that there is no doubt which ones they bind to.
-Json middle_of(const Event& event) {
-  return {
-      {"ts", static_cast<double>(event.step) + 0.5}, {"pid", event.rank}, {"tid", static_cast<uint32_t>(event.row)}};
-}
-
-void add_rows(const Story& story, Json& events) {
-  for (uint32_t rank = 0; rank < story.ranks; ++rank) {
-    events.push_back(metadata("process_name", rank, 0, {{"name", "rank " + std::to_string(rank)}}));
-    events.push_back(metadata("process_sort_index", rank, 0, {{"sort_index", rank}}));
-    uint32_t row = 0;
-    for (const char* name : Story::kRowNames) {
-      events.push_back(metadata("thread_name", rank, row, {{"name", name}}));
-      events.push_back(metadata("thread_sort_index", rank, row, {{"sort_index", row}}));
-      ++row;
-    }
-  }
-}
-
-void add_slices(const Story& story, Json& events) {
-  for (const Event& event : story.events) {
-    Json args = {{"step", event.step}};
-    if (event.request != kNone)
-      args["request"] = event.request;
-    if (event.iteration > 0)
-      args["iteration"] = event.iteration;
-    events.push_back({{"ph", "X"},
-                      {"name", event.text},
-                      {"cat", step_name(event.kind)},
-                      {"ts", static_cast<double>(event.step)},
-                      {"dur", 1},
-                      {"pid", event.rank},
-                      {"tid", static_cast<uint32_t>(event.row)},
-                      {"args", std::move(args)}});
-  }
-}
-
-void add_flows(const Story& story, Json& events) {
-  for (size_t id = 0; id < story.operations.size(); ++id) {
-    const Operation& operation = story.operations[id];
-    for (size_t i = 0; i < operation.path.size() && operation.path.size() > 1; ++i) {
-      const bool last = i + 1 == operation.path.size();
-      Json flow = {{"ph", i == 0 ? "s"
-                          : last ? "f"
-                                 : "t"},
-                   {"name", role_name(operation.role)},
-                   {"cat", "operation"},
-                   {"id", id + 1}};
-      if (last)
-        flow["bp"] = "e";
-      flow.update(middle_of(story.events[operation.path[i]]));
-      events.push_back(std::move(flow));
-    }
-  }
+Json in_the_middle_of(const Event& event, Json what) {
+  what.update(
+      {{"ts", static_cast<double>(event.step) + 0.5}, {"pid", event.rank}, {"tid", static_cast<uint32_t>(event.row)}});
+  return what;
 }
 
 }  // namespace
@@ -269,15 +204,47 @@ Story Story::tell(World& world, const Schedule& schedule) {
 
 std::string Story::perfetto_trace() const {
   Json trace = Json::array();
-  add_rows(*this, trace);
-  add_slices(*this, trace);
-  add_flows(*this, trace);
-  if (!report.ok() && !events.empty()) {
-    Json finding = {{"ph", "i"}, {"s", "g"}, {"name", finding_name(report.finding)}, {"cat", "finding"}};
-    finding.update(middle_of(events.back()));
-    finding["args"] = {{"oracle", report.oracle}, {"text", report.text}};
-    trace.push_back(std::move(finding));
+  const auto name = [&](uint32_t rank, uint32_t row, const char* what, const char* argument, const Json& value) {
+    trace.push_back({{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", row}, {"args", {{argument, value}}}});
+  };
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    name(rank, 0, "process_name", "name", "rank " + std::to_string(rank));
+    name(rank, 0, "process_sort_index", "sort_index", rank);
+    for (uint32_t row = 0; row < std::size(kRowNames); ++row) {
+      name(rank, row, "thread_name", "name", kRowNames[row]);
+      name(rank, row, "thread_sort_index", "sort_index", row);
+    }
   }
+  for (const Event& event : events) {
+    Json args = {{"step", event.step}};
+    if (event.request != kNone)
+      args["request"] = event.request;
+    if (event.iteration > 0)
+      args["iteration"] = event.iteration;
+    trace.push_back({{"ph", "X"},
+                     {"name", event.text},
+                     {"cat", step_name(event.kind)},
+                     {"ts", static_cast<double>(event.step)},
+                     {"dur", 1},
+                     {"pid", event.rank},
+                     {"tid", static_cast<uint32_t>(event.row)},
+                     {"args", std::move(args)}});
+  }
+  for (size_t id = 0; id < operations.size(); ++id) {
+    const auto& [role, request, iteration, path] = operations[id];
+    for (size_t i = 0; i < path.size() && path.size() > 1; ++i) {
+      Json flow = {{"ph", i == 0 ? "s" : "t"}, {"name", role_name(role)}, {"cat", "operation"}, {"id", id + 1}};
+      if (i + 1 == path.size())
+        flow.update({{"ph", "f"}, {"bp", "e"}});
+      trace.push_back(in_the_middle_of(events[path[i]], std::move(flow)));
+    }
+  }
+  if (!report.ok() && !events.empty())
+    trace.push_back(in_the_middle_of(events.back(), {{"ph", "i"},
+                                                     {"s", "g"},
+                                                     {"name", finding_name(report.finding)},
+                                                     {"cat", "finding"},
+                                                     {"args", {{"oracle", report.oracle}, {"text", report.text}}}}));
   return Json{{"displayTimeUnit", "ns"}, {"traceEvents", std::move(trace)}}.dump(1) + "\n";
 }
 

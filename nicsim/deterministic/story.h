@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/schedulers.h"
 #include "nicsim/deterministic/world.h"
 

@@ -14,6 +14,7 @@
 #define LANYARD_NICSIM_DETERMINISTIC_WORLD_H_
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,14 +25,36 @@
 
 #include "nicsim/deterministic/arena.h"
 #include "nicsim/deterministic/chooser.h"
-#include "nicsim/deterministic/scenario.h"
 #include "nicsim/deterministic/process.h"
-#include "nicsim/deterministic/report.h"
-#include "nicsim/deterministic/side.h"
-#include "transport/base/check.h"
+#include "nicsim/deterministic/scenario.h"
 #include "transport/core/exchange.h"
 
 namespace lanyard::nicsim {
+
+// What kind of trouble. The program's exit status tells them apart (exit_status()).
+enum class Finding : uint8_t {
+  kNone,
+  kIntegrity,       // wrong, early or overwritten data
+  kOrder,           // something ran before what it has to wait for, or a NIC broke its rules
+  kDeadlock,        // nothing can go on
+  kLivelock,        // much happens and nothing comes of it
+  kLeak,            // entries, counts or failures that do not add up
+  kNondeterminism,  // the same schedule gave two different runs
+  kUser,            // the program's own mistake
+};
+const char* finding_name(Finding finding);
+// 0 for kNone, 10 to 16 for the others in their order; 1 and 2 remain for other trouble and wrong usage.
+inline int exit_status(Finding finding) { return finding == Finding::kNone ? 0 : 9 + static_cast<int>(finding); }
+
+// What an oracle found.
+struct Report {
+  Finding finding = Finding::kNone;
+  const char* oracle = "";
+  std::string text;
+  uint64_t step = 0;  // after which it was found, from 1
+
+  bool ok() const { return finding == Finding::kNone; }
+};
 
 // How streams ring. By calls as streams of the host do on the threaded card, which has words with sums besides.
 enum class Bells : uint8_t { kCalls, kRegisters, kWords, kTotals };
@@ -75,22 +98,25 @@ struct WorldOptions {
 };
 
 enum class StepKind : uint8_t {
+  // Agents of a rank, in this order: one for each stream, two for each counter. The last four exist
+  // in worlds with drivers, standing requests, kills and mail.
   kHost,
   kPost,
   kOverflow,
   kStream,
   kRing,
   kFire,
+  kDrive,
+  kKeepUp,
+  kLoss,
+  kMail,
+  // Of an operation under way.
   kRead,
   kLand,
   kCount,
   kAck,
-  kMail,
-  kLoss,
-  kKeepUp,
-  kDrive,
 };
-inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kDrive) + 1;
+inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kAck) + 1;
 const char* step_name(StepKind kind);
 const char* role_name(Transit::Role role);  // "write", "clear-to-send", "done word", "flag"
 
@@ -116,10 +142,12 @@ class World {
 
   // ---- What may happen next
   std::span<const uint32_t> enabled() const { return state_->enabled; }
-  uint32_t agents() const;
   StepKind kind_of(uint32_t agent) const;  // of its next step
   uint32_t rank_of(uint32_t agent) const;
-  uint32_t index_of(uint32_t agent) const { return agents_[agent].index; }  // of its counter, or of its stream
+  // Of its counter, or of its stream.
+  uint32_t index_of(uint32_t agent) const {
+    return agent % stride_ - first_agent_[static_cast<size_t>(kind_of(agent))];
+  }
   // The operation that the agent stands for; null where it is no operation under way.
   const Transit* transit_of(uint32_t agent) const {
     return agent < first_transit_ ? nullptr : &state_->transits[agent - first_transit_];
@@ -170,14 +198,21 @@ class World {
   Side& side(uint32_t request) { return state_->sides[request]; }
   // The run is over; the first finding stands. Cold: what makes up the text of a finding is out of every step's way.
   [[gnu::cold]] void find(Finding finding, const char* oracle, const std::string& text);
+  // "the send of 0 to 1, tag 7 ..."; "rank 0: ..."
+  [[gnu::cold]] void find(Finding finding, const char* oracle, RequestName request, const std::string& text);
+  [[gnu::cold]] void find(Finding finding, const char* oracle, const Process& process, const std::string& text);
   bool chance(ChoiceKind kind) { return draw(2, kind) != 0; }
   uint32_t draw(uint32_t n, ChoiceKind kind);  // 0 while the world is built
   // Faults that end when nothing else moves have ended.
   bool faults_have_ended() const { return state_->faults_have_ended; }
-  // What an operation of that rank's NIC has become: it is under way.
-  void launch(uint32_t rank, const nic::Op& op, const Launch& launch);
-  void ring_is_under_way(uint32_t rank, uint32_t counter);
-  void no_ring_is_under_way(uint32_t rank, uint32_t counter);
+  // An operation of that rank's NIC has started: it is under way, or has failed, as its peer is lost.
+  void started(uint32_t rank, const nic::Op& op, const std::optional<Launch>& launched);
+  // An operation has failed without being under way: its peer is lost, or libfabric refused it.
+  void failed_at_once(uint32_t rank, const nic::Op& op);
+  // Whether that agent of the rank's may take a step. `index`: of its counter, or of its stream.
+  void set_enabled(uint32_t rank, StepKind kind, bool on, uint32_t index = 0) {
+    set_enabled(agent(rank, kind, index), on);
+  }
   // visit(index) of a request and of those that it is merged with.
   template <typename Visit>
   void for_each_merged(uint32_t request, Visit visit) const {
@@ -202,7 +237,6 @@ class World {
   bool is_implied(uint32_t request) const { return implied_[request / 2]; }
   // Whether the flag of the message is an increment of its receive's done word: of one that is merged it is not.
   bool flags_tell_stream(uint32_t request) const { return scenario_.merged({request | 1}) == 0; }
-  void flag_has_fired(uint32_t send);
   bool takes_turns(uint32_t request) const;
   // Whether its program has given the receive's buffer to the exchange for that iteration, which is implied: from the
   // match on, and by the start before, which is of the other set.
@@ -211,27 +245,16 @@ class World {
   bool is_running() const { return chooser_ != nullptr; }
   // Whatever has landed in that region of that rank's, and has not been counted, is.
   void finish_landing(uint32_t rank, uint64_t key);
-  // Whatever is late in that region of that rank's is in memory.
   // Whether starts of the send whose trigger that is may fire by clear-to-sends alone: its receive failed and was let
   // go.
   bool may_run_ahead(uint32_t rank, nic::CounterId trigger) const;
   // While the thread of that rank's driver drives, other threads of the process may do something.
   void act_meanwhile(uint32_t rank);
-  void posts_are_under_way(uint32_t rank);
-  void mail_is_under_way(uint32_t rank);
-  // An operation of that rank's NIC has failed at once: its peer is lost.
-  void failed_at_once(uint32_t rank, const nic::Op& op);
-  // ... and this is one of the control channel's.
+  // Whether the operation is the control channel's.
   static bool is_mail(const nic::Op& op) { return op.context == core::ControlChannel::kContext; }
-  // libfabric would not have the operation, and now that it is due the driver says that it has failed.
-  void failed_refused(uint32_t rank, const nic::Op& op);
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  // Agents of a rank, in this order; then a ring's and a firing's a counter, and a copy's where the strategy has
-  // copies; then the driver's, where there is one, that which keeps standing requests up, where programs have some, the
-  // loss's, where processes are killed, and the mail's, where one process may have something to tell another.
-  static constexpr uint32_t kHostAgent = 0, kPostAgent = 1, kOverflowAgent = 2, kFirstStreamAgent = 3;
 
   // All that a run changes: in the arena.
   struct State {
@@ -250,55 +273,33 @@ class World {
     bool faults_have_ended = false;
   };
 
-  // What an agent that is no operation under way does.
-  struct Agent {
-    StepKind kind = StepKind::kHost;
-    uint32_t rank = 0;
-    uint32_t index = 0;  // of a stream, or of a counter
-  };
-
   void build();
-  void name_agents();
   void introduce_drivers();
   void connect_mail();
   void deliver_mail();
   void match();
-  template <typename Call>
-  Status insist(Process& process, Call call);
+  // Makes a call of the core; if the NIC had nothing left, once more. It leaves nothing open.
+  Status insist(Process& process, const std::function<Status()>& call);
   void new_request(uint32_t index);
   void grow_old(Side& side, uint32_t index);
   void begin_match(uint32_t index);
-  void note_trigger(Side& side);
   void merge(Process& process, std::span<const RequestName> requests);
   static std::vector<bool> find_implied(const Scenario& exchange);
-  void mark_merged(const Action& action, StepStream& stream, std::span<StepItem> items);
   std::string describe(const StepItem& item) const;
-  uint32_t agent(uint32_t rank, uint32_t which) const { return rank * stride_ + which; }
-  uint32_t ring_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counter); }
-  uint32_t fire_agent(uint32_t rank, uint32_t counter) const { return agent(rank, first_ring_ + counters_ + counter); }
-  uint32_t keep_up_agent(uint32_t rank) const {
-    return agent(rank, stride_ - (has_mail_ ? 1 : 0) - (options_.kills ? 1 : 0) - 1);
+  uint32_t agent(uint32_t rank, StepKind kind, uint32_t index = 0) const {
+    return rank * stride_ + first_agent_[static_cast<size_t>(kind)] + index;
   }
-  uint32_t drive_agent(uint32_t rank) const { return keep_up_agent(rank) - (programs_stand_ ? 1 : 0); }
-  uint32_t loss_agent(uint32_t rank) const { return agent(rank, stride_ - (has_mail_ ? 2 : 1)); }
-  uint32_t mail_agent(uint32_t rank) const { return agent(rank, stride_ - 1); }
-  uint32_t transit_agent(uint32_t place) const { return first_transit_ + place; }
-  void enable(uint32_t agent) { set_enabled(agent, true); }
-  void disable(uint32_t agent) { set_enabled(agent, false); }
+  bool is_enabled(uint32_t agent) const { return state_->place[agent] != kNone; }
   // Most of the time nothing changes.
   void set_enabled(uint32_t agent, bool on) {
-    if ((state_->place[agent] != kNone) == on)
-      return;
-    if (on)
-      put_in(agent);
-    else
-      take_out(agent);
+    if (is_enabled(agent) != on)
+      toggle(agent);
   }
-  void put_in(uint32_t agent);
-  void take_out(uint32_t agent);
+  void toggle(uint32_t agent);
+  void enable_transit(uint32_t place) { set_enabled(first_transit_ + place, true); }
 
-  template <typename Steps>
-  void take_all(Steps steps);
+  // A check that fails in what runs here is a finding like those of the oracles.
+  void take_all(const std::function<void()>& steps);
   bool take_one(Chooser& chooser);
   // One lives, whatever happens.
   uint32_t most_deaths() const { return std::min(std::max(scenario_.ranks(), 2u) - 1, 2u); }
@@ -310,10 +311,20 @@ class World {
   bool call(Process& process, const Action& action);
   void mark(Process& process, const Action& action, size_t before);
   void mark_move(const Action& action, StepItem& item);
-  void enter(uint32_t queue, StepStream& stream, std::span<StepItem> items);
-  bool is_complete(const Action& action) const;
+  void enter(uint32_t queue, std::span<StepItem> items);
+  // Whether that holds for the side of each request that the action is about.
+  template <typename Holds>
+  bool all_of(const Action& action, Holds holds) const {
+    return std::all_of(action.requests.begin(), action.requests.end(),
+                       [&](RequestName request) { return holds(side(request)); });
+  }
+  // Whether words in memory say that nothing of these requests is under way.
+  bool is_complete(const Action& action) const {
+    return all_of(action, [](const Side& side) { return side.core->complete(); });
+  }
   const char* mistake_in_turn(const Action& action, RequestName request) const;
   const char* mistake_in(const Action& action) const;
+  bool has_completed(RequestName request) const;
   uint64_t unread_failures(const Side& side) const;
   bool is_told_of_failure(const Action& action) const;
   void give_up(Process& process);
@@ -323,15 +334,16 @@ class World {
   void note_released(Side& side, bool complete);
   // Whether MPIX_Queue_wait, looking again, may find a failure.
   bool has_news(const Process& process) const {
-    return process.failures() != process.failures_seen || process.hears_of_failures ||
+    return process.card().failures() != process.failures_seen || process.hears_of_failures ||
            ((options_.failures || options_.kills) && process.asked != process.next_action) ||
-           (process.lost_peers() > 0 && has_news_of_losses(process));
+           (process.card().lost_peers() > 0 && has_news_of_losses(process));
   }
   bool has_news_of_losses(const Process& process) const;
   void find_losses(Process& process);
   void note_failures_told(Process& process, const std::function<void()>& call);
   bool has_lost_untold(const Process& process, const Side& side, uint32_t request, uint32_t queue) const;
   void check_synced(const Process& process, uint32_t queue);
+  Status free_request(Process& process, Side& side);
   bool free_requests(Process& process, const Action& action);
   void begin_matching(Process& process, const Action& action);
   void withdraw(Process& process, const Action& action);
@@ -347,14 +359,10 @@ class World {
   void drivers_changed();
   void launch_captured(Process& process, uint32_t queue);
   void stands_now(Process& process, Side& side);
-  bool check_unused(const Process& process, const Action& action, RequestName request);
+  bool stands_no_more(Process& process, const Action& action, RequestName request);
   bool change_set(Process& process, const Action& action);
-  void stands_no_more(Process& process, Side& side);
-  bool mistake_in_set(const Action& action) const;
   void launch_kernel(Process& process, const Action& action);
-  static StepItem start_by_kernel(RequestName request, const core::Request& core);
-  static StepItem wait_by_kernel(RequestName request, const core::Request& core);
-  static StepItem wait_for_nobody(RequestName request);
+  std::optional<uint64_t> standing_done(const Process& process) const;
   void take_keep_up(Process& process);
   void standing_changed(Process& process);
   void take_stream(Process& process, uint32_t queue);
@@ -371,26 +379,27 @@ class World {
   void hear_late(const Transit& transit);
   void count_landing(Process& target, const Transit& transit);
   void has_left(Transit& transit);
-  uint64_t iteration_of(const Transit& transit);
+  void launch(uint32_t rank, const nic::Op& op, const Launch& launch);
+  uint64_t has_fired(uint32_t request, Transit::Role role);
+  void has_ended(Process& process, uint32_t request, Transit::Role role, uint64_t iteration, Code code);
   void tell_initiator(const Transit& transit);
   void put_down(Process& process, const Transit& transit, nic::CounterId completion);
-  void fail(Process& process, Side& side);
   void give_back(uint32_t place);
   // After a step that changed it: which of its agents are enabled now.
   void nic_changed(Process& process);
   void streams_changed(Process& process);
   void host_changed(Process& process);
   bool host_can_go_on(Process& process);
-  bool sync_can_go_on(const Process& process, uint32_t queue);
-  void judge();
   void note(uint64_t what) { state_->trace_hash = (state_->trace_hash ^ what) * 0x100000001b3u; }
 
   const Scenario& scenario_;
   const std::vector<bool> implied_;  // by message; outside the arena
   WorldOptions options_;
-  uint32_t stride_ = 0, first_ring_ = 0, counters_ = 0, first_transit_ = 0;
+  // Agents of a rank; the first of each kind among them; agents of all ranks.
+  uint32_t stride_ = 0;
+  std::array<uint32_t, static_cast<size_t>(StepKind::kRead)> first_agent_{};
+  uint32_t first_transit_ = 0;
   bool has_mail_ = false, programs_stand_ = false;
-  std::vector<Agent> agents_;  // outside the arena
   Arena arena_;
   Arena::Image beginning_;
   State* state_ = nullptr;
@@ -398,35 +407,6 @@ class World {
   Report report_;               // outside the arena
   Report stillborn_;            // what was found while it was built; likewise
 };
-
-// A call of the core's that may be told that the NIC has nothing left: it leaves nothing open, and is made again.
-template <typename Call>
-Status World::insist(Process& process, Call call) {
-  const uint32_t before = process.nic.model().open_counters();
-  Status status = call();
-  if (status.code() != Code::kExhausted || !options_.scarce)
-    return status;
-  if (process.nic.model().open_counters() > before)
-    find(Finding::kLeak, "lifetime",
-         "rank " + std::to_string(process.rank) + ": counters stay open after a refusal: " + status.message());
-  process.nic.have_plenty(true);
-  status = call();
-  process.nic.have_plenty(false);
-  return status;
-}
-
-// A check that fails in what runs here is a finding like those of the oracles.
-template <typename Steps>
-void World::take_all(Steps steps) {
-  const Arena::Scope scope(arena_);
-  const ChecksThrow throws;
-  try {
-    steps();
-  } catch (const CheckFailed& failure) {
-    chooser_ = nullptr;
-    find(Finding::kOrder, "invariant", failure.what());
-  }
-}
 
 }  // namespace lanyard::nicsim
 

@@ -1,5 +1,7 @@
 // How a World comes to be: processes with as much as their programs need, whose requests are matched.
 #include <algorithm>
+#include <array>
+#include <numeric>
 
 #include "nicsim/deterministic/world.h"
 #include "transport/base/check.h"
@@ -8,9 +10,6 @@ namespace lanyard::nicsim {
 
 namespace {
 
-// Address space of a world: a process has enough for 256 usual ones at a time.
-constexpr size_t kUsual = size_t{1} << 30, kLarge = size_t{1} << 32;
-constexpr size_t kMany = 1'000;      // messages, of a large one
 constexpr size_t kShort = 16;        // bytes of a message that most workloads have
 constexpr uint64_t kPlenty = 1'000;  // steps an operation that no sane run needs
 
@@ -35,33 +34,27 @@ uint64_t pieces_of(const Scenario::Message& message, const WorldOptions& options
   return core::pieces_of(message.options.bytes, options.longest(message.from, message.to));
 }
 
+// Of one start.
+uint64_t operations_of(const Scenario& exchange, RequestName request, const WorldOptions& options) {
+  return 2 + (request.receive() ? 0 : pieces_of(exchange.messages()[request.message()], options));
+}
+
 std::vector<Needs> needs_of(const Scenario& exchange, const WorldOptions& options) {
   std::vector<Needs> needs(exchange.ranks());
-  // What was freed may be closed late, however often.
-  std::vector<uint32_t> lives(2 * exchange.messages().size(), 1);
-  for (uint32_t rank = 0; rank < exchange.ranks(); ++rank)
-    for (const Action& action : exchange.program(rank).actions())
-      if (action.kind == Action::Kind::kMatch)
-        for (const RequestName request : action.requests)
-          ++lives[request.index];
-  const bool merges = std::any_of(exchange.messages().begin(), exchange.messages().end(),
-                                  [](const auto& message) { return message.options.send_merged != 0; });
-  for (uint32_t each = 0; each < exchange.messages().size(); ++each) {
-    const Scenario::Message& message = exchange.messages()[each];
-    Needs& from = needs[message.from];
-    Needs& to = needs[message.to];
-    from.counters += 2 * lives[2 * each];
-    from.regions += 2 * lives[2 * each];
-    if (core::raises_flags(options.strategy) && message.options.send_merged != 0)
-      from.counters += lives[2 * each];  // of its own writes
-    // A receive may be an exchange by itself, or have a sender that merges, which need not be that of its own message.
-    to.counters += (message.options.receive_merged == 0 && !merges ? 1 : 2) * lives[2 * each + 1];
-    to.regions += (core::raises_flags(options.strategy) ? 2 : 1) * lives[2 * each + 1];
+  const bool flags = core::raises_flags(options.strategy);
+  const auto have = [&](RequestName request) {
+    Needs& mine = needs[exchange.rank_of(request)];
+    const bool receive = request.receive();
+    // A receive may be an exchange by itself, or have a sender that merges, which need not be that of its own message;
+    // and a merged send counts its own writes where it raises a flag.
+    const bool more = receive ? exchange.merges() : flags && exchange.merged(request) != 0;
+    mine.counters += (receive ? 1 : 2) + (more ? 1 : 0);
     // Of an exchange with two sets, the words that tell of the other.
-    from.regions += (message.options.send_set == 0 ? 0 : 1) * lives[2 * each];
-    to.regions += (message.options.receive_set == 0 ? 0 : 1) * lives[2 * each + 1];
-    from.in_flight += pieces_of(message, options) + 2;
-    to.in_flight += 2;
+    mine.regions += (receive && !flags ? 1 : 2) + (exchange.set(request) != 0 ? 1 : 0);
+  };
+  for (uint32_t index = 0; index < 2 * exchange.messages().size(); ++index) {
+    have({index});
+    needs[exchange.rank_of({index})].in_flight += operations_of(exchange, {index}, options);
   }
   for (uint32_t rank = 0; rank < exchange.ranks(); ++rank) {
     Needs& mine = needs[rank];
@@ -70,21 +63,27 @@ std::vector<Needs> needs_of(const Scenario& exchange, const WorldOptions& option
     std::vector<uint64_t> captured(mine.queues);  // entries of a launch
     uint64_t* entries = &mine.entries;
     for (const Action& action : exchange.program(rank).actions()) {
-      if (action.kind == Action::Kind::kCapture)
-        *(entries = &captured[action.queue]) = 0;
-      if (action.kind == Action::Kind::kCaptured) {
-        entries = &mine.entries;
-        mine.entries += captured[action.queue];  // what is captured stands, though nobody launches it
-      }
-      if (action.kind == Action::Kind::kLaunch)
-        mine.entries += captured[action.queue];
-      const bool stand = action.kind == Action::Kind::kStand;
-      if (stand || (entries != &mine.entries && action.kind == Action::Kind::kStart))
-        mine.counters += static_cast<uint32_t>(action.requests.size());  // triggers of their own
-      if (action.kind != Action::Kind::kStart && action.kind != Action::Kind::kKernelStart)
-        continue;
+      const auto requests = static_cast<uint32_t>(action.requests.size());
+      uint64_t started = 0;
       for (const RequestName request : action.requests)
-        *entries += request.receive() ? 2 : 2 + pieces_of(exchange.messages()[request.message()], options);
+        started += operations_of(exchange, request, options);
+      const bool is_captured = entries != &mine.entries;
+      switch (action.kind) {
+        case Action::Kind::kCapture: *(entries = &captured[action.queue]) = 0; break;
+        case Action::Kind::kCaptured:  // what is captured stands, though nobody launches it
+          entries = &mine.entries;
+          [[fallthrough]];
+        case Action::Kind::kLaunch: mine.entries += captured[action.queue]; break;
+        case Action::Kind::kStart:
+          mine.counters += is_captured ? requests : 0;  // triggers of their own
+          [[fallthrough]];
+        case Action::Kind::kKernelStart: *entries += started; break;
+        case Action::Kind::kStand: mine.counters += requests; break;
+        case Action::Kind::kMatch:  // what was freed may be closed late, however often
+          std::for_each(action.requests.begin(), action.requests.end(), have);
+          break;
+        default: break;
+      }
     }
     if (options.mail_by_card) {
       mine.counters += CardMail::kCounters;
@@ -127,10 +126,7 @@ std::shared_ptr<gpu::Packing> packing_of(Side& side) {
 }  // namespace
 
 World::World(const Scenario& exchange, const WorldOptions& options)
-    : scenario_(exchange),
-      implied_(find_implied(exchange)),
-      options_(options),
-      arena_(exchange.messages().size() > kMany ? kLarge : kUsual) {
+    : scenario_(exchange), implied_(find_implied(exchange)), options_(options) {
   const Arena::Scope scope(arena_);
   state_ = new State;
   build();
@@ -151,17 +147,15 @@ World::~World() = default;
 
 void World::build() {
   const std::vector<Needs> needs = needs_of(scenario_, options_);
-  uint32_t queues = 1;
+  uint32_t queues = 1, counters = 0;
   uint64_t operations = 0;
   for (const Needs& each : needs) {
-    counters_ = std::max(counters_, each.counters);
+    counters = std::max(counters, each.counters);
     queues = std::max(queues, each.queues);
     operations += each.entries;
   }
   if (options_.max_steps == 0)
     options_.max_steps = kPlenty * (operations + 1);
-  first_ring_ = kFirstStreamAgent + queues;
-  stride_ = first_ring_ + 2 * counters_;
   // Of failures the other sides are told, and whether there were any is asked where senders raise flags.
   has_mail_ = options_.mail_by_card || options_.failures || options_.kills || core::raises_flags(options_.strategy) ||
               scenario_.has({Action::Kind::kMatch, Action::Kind::kFree, Action::Kind::kWithdraw});
@@ -171,9 +165,21 @@ void World::build() {
   LANYARD_CHECK(!options_.mail_by_card ||
                     (!options_.driver && !options_.scarce && options_.longest(0, 1) >= CardMail::kLeastMessageBytes),
                 "the control channel cannot do that");
-  stride_ += (options_.driver ? 1 : 0) + (programs_stand_ ? 1 : 0) + (has_mail_ ? 1 : 0) + (options_.kills ? 1 : 0);
+  // As in StepKind.
+  const auto one_if = [](bool condition) { return condition ? 1u : 0u; };
+  const std::array<uint32_t, std::tuple_size_v<decltype(first_agent_)>> agents = {1,
+                                                                                  1,
+                                                                                  1,
+                                                                                  queues,
+                                                                                  counters,
+                                                                                  counters,
+                                                                                  one_if(options_.driver),
+                                                                                  one_if(programs_stand_),
+                                                                                  one_if(options_.kills),
+                                                                                  one_if(has_mail_)};
+  std::exclusive_scan(agents.begin(), agents.end(), first_agent_.begin(), 0u);
+  stride_ = std::accumulate(agents.begin(), agents.end(), 0u);
   first_transit_ = stride_ * scenario_.ranks();
-  name_agents();
 
   uint32_t transits = 0;
   for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
@@ -190,16 +196,9 @@ void World::build() {
     limits.kept_failures = options_.failures || options_.kills ? std::max(64u, enough) : 4;
     limits.max_message_bytes = options_.longest(rank);
     transits += enough;  // what has been acknowledged may still be to land
-    state_->processes.push_back(std::make_unique<Process>(*this, scenario_.program(rank), rank, scenario_.ranks(),
-                                                          limits,
-                                                          core::Endpoint::Options{.overflow = options_.overflow,
-                                                                                  .overflow_thread = false,
-                                                                                  .whole_pages = false,
-                                                                                  .strategy = options_.strategy}));
-    Process& process = *state_->processes.back();
+    Process& process = *state_->processes.emplace_back(std::make_unique<Process>(*this, rank, limits));
     for (uint32_t queue = 0; queue < mine.queues; ++queue) {
-      process.streams.push_back(std::make_unique<Process::QueuedStream>());
-      Process::QueuedStream& queued = *process.streams.back();
+      Process::QueuedStream& queued = *process.streams.emplace_back(std::make_unique<Process::QueuedStream>());
       queued.stream.reserve(std::min<size_t>(2 * scenario_.program(rank).actions().size(), 16));
       queued.queue = std::move(core::Queue::create(process.endpoint, queued.stream).value());
     }
@@ -210,38 +209,10 @@ void World::build() {
   // What every run needs is allocated once, before the beginning is saved.
   state_->enabled.reserve(8 * scenario_.ranks());
   for (uint32_t place = 0; place < 2 * scenario_.ranks(); ++place) {
-    Transit& transit = state_->transits.emplace_back();
-    transit.bytes.reserve(kShort);
+    state_->transits.emplace_back().bytes.reserve(kShort);
     state_->free_transits.push_back(place);
   }
   state_->promises.assign(scenario_.messages().size(), 0);
-}
-
-void World::name_agents() {
-  const Arena::Outside outside;
-  agents_.resize(first_transit_);
-  for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
-    const auto name = [&](uint32_t number, StepKind kind, uint32_t index = 0) {
-      agents_[number] = {kind, rank, index};
-    };
-    name(agent(rank, kHostAgent), StepKind::kHost);
-    name(agent(rank, kPostAgent), StepKind::kPost);
-    name(agent(rank, kOverflowAgent), StepKind::kOverflow);
-    for (uint32_t which = kFirstStreamAgent; which < first_ring_; ++which)
-      name(agent(rank, which), StepKind::kStream, which - kFirstStreamAgent);
-    for (uint32_t counter = 0; counter < counters_; ++counter) {
-      name(ring_agent(rank, counter), StepKind::kRing, counter);
-      name(fire_agent(rank, counter), StepKind::kFire, counter);
-    }
-    if (options_.driver)
-      name(drive_agent(rank), StepKind::kDrive);
-    if (programs_stand_)
-      name(keep_up_agent(rank), StepKind::kKeepUp);
-    if (options_.kills)
-      name(loss_agent(rank), StepKind::kLoss);
-    if (has_mail_)
-      name(mail_agent(rank), StepKind::kMail);
-  }
 }
 
 void World::match() {
@@ -295,8 +266,7 @@ void World::match() {
     if (state_->sides[index].core == nullptr)
       continue;
     if (!state_->sides[index].core->matched())
-      return find(Finding::kOrder, "matching", "the " + scenario_.describe({index}) + " is not matched");
-    note_trigger(state_->sides[index]);
+      return find(Finding::kOrder, "matching", RequestName{index}, "is not matched");
     grow_old(state_->sides[index], index);
   }
 }
@@ -341,21 +311,7 @@ void World::begin_match(uint32_t index) {
   if (side.core->exchange != nullptr)
     process.counted_words[side.number - 1] = side.core->exchange->counted_done;
   if (!status.ok() && !((is_killed(peer) || process.cut_off[peer]) && process.has_lost(peer)))
-    return find(Finding::kOrder, "matching",
-                "the " + scenario_.describe({index}) + " is not matched: " + status.message());
-  for (const nic::CounterId counter : {side.core->trigger, side.core->completion, side.core->written})
-    if (counter.valid())
-      process.opened(counter, process.nic.model().read(counter).value());
-  side.trigger = side.core->trigger;
-}
-
-// A receive whose sender merges may have been given a trigger, as it was matched.
-void World::note_trigger(Side& side) {
-  if (side.core == nullptr || !side.core->trigger.valid() || side.core->trigger == side.trigger)
-    return;
-  side.trigger = side.core->trigger;
-  Process& process = *state_->processes[side.rank];
-  process.opened(side.trigger, process.nic.model().read(side.trigger).value());
+    return find(Finding::kOrder, "matching", RequestName{index}, "is not matched: " + status.message());
 }
 
 // Everybody's books on the request as if options_.age iterations had gone by.
@@ -363,30 +319,30 @@ void World::grow_old(Side& side, uint32_t index) {
   const uint64_t age = options_.age;
   Process& process = *state_->processes[side.rank];
   core::Request& core = *side.core;
+  const auto grow = [age](const core::WordPool::Word& word, bool grows) {
+    if (grows && word.valid())
+      *word.address += age;
+  };
   const auto count = [&](nic::CounterId counter, uint64_t value) {
+    if (!counter.valid() || value == 0)
+      return;
     const Status status = process.card().add(counter, value);
     LANYARD_CHECK(status.ok(), status.message().c_str());
-    if (process.driver == nullptr)
-      process.shadow.succeeded(counter.value, value);
-    else  // the card has been told
-      process.driver->fabric.caused_success(counter.value, value);
+    if (process.driver != nullptr)
+      process.driver->fabric.cause(counter, Code::kOk, value);
   };
+  const core::Exchange* exchange = core.exchange;
+  const bool first = exchange == nullptr || exchange->lead == &core;  // of those that share counters
   core.starts = core.waits = side.starts = side.waits = age;
-  const bool first = core.exchange == nullptr || core.exchange->lead == &core;  // of those that share counters
-  if (first && core.done.valid())
-    *core.done.address += age;
-  if (core.moved.valid())
-    *core.moved.address += age;
-  if (core.completion.valid() && first)
+  grow(core.done, first);
+  grow(core.moved, true);
+  grow(core.flag_word, true);
+  grow(core.clear_to_send_word, core.clearance != core::Clearance::kImplied);
+  if (first) {
     count(core.completion, core.completions * age);
-  if (core.written.valid())
-    count(core.written, side.pieces * age);
-  if (core.flag_word.valid())
-    *core.flag_word.address += age;
-  if (core.trigger.valid() && first)
-    count(core.trigger, core.exchange == nullptr ? core.trigger_step() * age : core.exchange->trigger_value(age, age));
-  if (core.clear_to_send_word.valid() && core.clearance != core::Clearance::kImplied)
-    *core.clear_to_send_word.address += age;
+    count(core.trigger, exchange == nullptr ? core.trigger_step() * age : exchange->trigger_value(age, age));
+  }
+  count(core.written, side.pieces * age);
   state_->promises[index / 2] = age;
   side.filled = side.started = side.waited = side.moved = age;
   side.clear_fired = side.clear_landed = side.clear_counted = side.done_fired = side.done_landed = age;

@@ -8,26 +8,19 @@
 
 namespace lanyard::nicsim {
 
-namespace {
-
-// Whether a part of it has landed, and not the rest.
-bool is_landing(const Transit& transit) { return transit.stage == Transit::Stage::kLand && transit.part > 0; }
-
-}  // namespace
-
 // Its host, streams and NIC stop where they are. What its NIC had sent still arrives; what it had not read yet is lost,
 // and so is whatever it would have been told. What goes to it fails.
 void World::kill(Process& process) {
   process.killed = true;
   ++state_->deaths;
   for (uint32_t which = 0; which < stride_; ++which)
-    disable(agent(process.rank, which));
+    set_enabled(process.rank * stride_ + which, false);
   process.firing.clear();
   for (const auto& survivor : state_->processes) {
     if (survivor->killed)
       continue;
     survivor->unfound.push_back(process.rank);
-    enable(loss_agent(survivor->rank));
+    set_enabled(survivor->rank, StepKind::kLoss, true);
   }
   for (uint32_t place = 0; place < state_->transits.size(); ++place) {
     const Transit& transit = state_->transits[place];
@@ -43,10 +36,10 @@ void World::take_loss(Process& process) {
   const uint32_t dead = process.unfound.front();
   process.unfound.erase(process.unfound.begin());
   process.looks = 0;
-  set_enabled(loss_agent(process.rank), !process.unfound.empty());
+  set_enabled(process.rank, StepKind::kLoss, !process.unfound.empty());
   process.mail.lose(dead);
   if (has_mail_)
-    set_enabled(mail_agent(process.rank), has_mail(process));
+    set_enabled(process.rank, StepKind::kMail, has_mail(process));
   std::vector<std::pair<uint32_t, nic::CounterId>> failing;  // places, completion counters
   for (uint32_t place = 0; place < state_->transits.size(); ++place) {
     Transit& transit = state_->transits[place];
@@ -58,12 +51,14 @@ void World::take_loss(Process& process) {
       if (transit.stage == Transit::Stage::kCount &&
           (transit.role == Transit::Role::kClear || transit.role == Transit::Role::kMail))
         count_landing(process, transit);
-      else if (transit.stage == Transit::Stage::kCount || is_landing(transit))
+      else if (transit.is_landing())
         process.nic.model().abandoned(transit.packet);
       give_back(place);
-    } else if (transit.from == process.rank && transit.to == dead && transit.acked) {
-      give_back(place);
     } else if (transit.from == process.rank && transit.to == dead) {
+      if (transit.acked) {
+        give_back(place);
+        continue;
+      }
       transit.code = Code::kFailed;
       failing.emplace_back(place, process.nic.model().completion_of(transit.packet.token));
     }
@@ -77,7 +72,7 @@ void World::take_loss(Process& process) {
       continue;
     }
     transit.stage = Transit::Stage::kLateAck;
-    enable(transit_agent(place));
+    enable_transit(place);
   }
   for (const auto& [place, completion] : failing)
     if (completion.valid())
@@ -90,51 +85,6 @@ void World::take_loss(Process& process) {
   });
   nic_changed(process);
   streams_changed(process);
-}
-
-void World::failed_at_once(uint32_t rank, const nic::Op& op) {
-  Process& process = *state_->processes[rank];
-  if (!is_killed(op.remote.peer))
-    return find(Finding::kOrder, "NIC", "rank " + std::to_string(rank) + ": an operation fails though its peer lives");
-  if (is_mail(op))
-    return;
-  Side& side = state_->sides[process.requests[op.context - 1]];
-  fail(process, side);
-  if (op.kind == nic::OpKind::kWrite) {
-    ++side.data_fired;
-    ++side.data_read;
-    ++side.data_acked;
-  } else if (role_of(process, op) == Transit::Role::kFlag) {
-    ++side.flag_acked;
-  }
-  if (op.completion.valid()) {
-    process.shadow.failed(op.completion.value);
-    oracle::check_counter(*this, process, op.completion.value);
-  }
-}
-
-void World::failed_refused(uint32_t rank, const nic::Op& op) {
-  Process& process = *state_->processes[rank];
-  const uint32_t request = process.requests[op.context - 1];
-  Side& side = state_->sides[request];
-  fail(process, side);
-  switch (role_of(process, op)) {
-    case Transit::Role::kData: {
-      const uint64_t iteration = side.data_fired++ / side.pieces + 1;
-      side.first_lost = side.first_lost == 0 ? iteration : std::min(side.first_lost, iteration);
-      ++side.data_read;
-      ++side.data_acked;
-      return;
-    }
-    case Transit::Role::kClear: ++side.clear_fired; return;
-    case Transit::Role::kDone:
-      return for_each_merged(request, [this](uint32_t member) { ++state_->sides[member].done_fired; });
-    case Transit::Role::kFlag:
-      flag_has_fired(request);
-      ++side.flag_acked;
-      return;
-    case Transit::Role::kMail: LANYARD_CHECK(false, "mail goes over no driver");
-  }
 }
 
 bool World::may_run_ahead(uint32_t rank, nic::CounterId trigger) const {
@@ -185,10 +135,10 @@ void World::note_failures_told(Process& process, const std::function<void()>& ca
     const uint32_t peer = side.core->matched_nic;
     if ((is_killed(peer) && process.has_lost(peer)) || other.failed > 0 || are_cut(process.rank, peer))
       continue;
-    const std::string who = "the " + scenario_.describe({request}) + " fails: its other side ";
     if (other.core == nullptr && side.starts > other.before)
-      return find(Finding::kUser, "lifetime", who + "was freed and takes no part in its last start");
-    return find(Finding::kLeak, "honesty", who + "is there, and has not failed");
+      return find(Finding::kUser, "lifetime", RequestName{request},
+                  "fails: its other side was freed and takes no part in its last start");
+    return find(Finding::kLeak, "honesty", RequestName{request}, "fails: its other side is there, and has not failed");
   }
 }
 
@@ -204,9 +154,7 @@ void World::find_losses(Process& process) {
 
 // Nothing moves any more: lasting faults end, so that a protocol that only waited for that goes on.
 void World::end_faults() {
-  if (!options_.frozen_reads && !options_.stolen_entries)
-    return;
-  if (std::exchange(state_->faults_have_ended, true))
+  if ((!options_.frozen_reads && !options_.stolen_entries) || std::exchange(state_->faults_have_ended, true))
     return;
   for (const auto& process : state_->processes) {
     process->nic.end_faults();

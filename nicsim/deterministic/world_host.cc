@@ -1,4 +1,6 @@
 // The host threads of a World: what they call, and when they can go on.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -14,26 +16,18 @@ void World::take_host(Process& process) {
   switch (action.kind) {
     case Action::Kind::kPack:
     case Action::Kind::kUnpack:
-    case Action::Kind::kPromise: {
-      StepItem item;
-      item.kind = StepItem::Kind::kKernel;
-      item.action = action.kind;
-      item.message = action.message;
-      queued.stream.push(item);
+    case Action::Kind::kPromise:
+      queued.stream.push({.kind = StepItem::Kind::kKernel, .action = action.kind, .message = action.message});
       break;
-    }
     case Action::Kind::kAwait: {
       // For as many starts as the send will have had with its next one.
       const RequestName send{2 * action.message};
-      if (state_->sides[send.index].core == nullptr)
-        return find(Finding::kUser, "lifetime", "the " + scenario_.describe(send) + " is awaited after it was freed");
-      StepItem item;
-      item.kind = StepItem::Kind::kWait;
-      item.message = action.message;
-      item.op.kind = gpu::StreamOp::Kind::kWait64;
-      item.op.word = &state_->promises[action.message];
-      item.op.value = state_->sides[send.index].starts + 1;
-      queued.stream.push(item);
+      if (side(send).core == nullptr)
+        return find(Finding::kUser, "lifetime", send, "is awaited after it was freed");
+      gpu::StreamOp op{.kind = gpu::StreamOp::Kind::kWait64};
+      op.word = &state_->promises[action.message];
+      op.value = side(send).starts + 1;
+      queued.stream.push({.kind = StepItem::Kind::kWait, .message = action.message, .op = op});
       break;
     }
     case Action::Kind::kStart:
@@ -52,19 +46,15 @@ void World::take_host(Process& process) {
     case Action::Kind::kKernelWait: launch_kernel(process, action); break;
     case Action::Kind::kMatched:
       for (const RequestName request : action.requests) {
-        const uint32_t other = state_->sides[request.index ^ 1].rank;
-        if (const Side& side = state_->sides[request.index];
-            side.core != nullptr && !side.core->matched() && (is_killed(other) || process.cut_off[other])) {
+        const core::Request* core = side(request).core;
+        const uint32_t other = side(request.index ^ 1).rank;
+        if (core != nullptr && !core->matched() && (is_killed(other) || process.cut_off[other])) {
           if (request.receive() && scenario_.messages()[request.message()].options.any_source)
-            return find(Finding::kOrder, "matching",
-                        "the " + scenario_.describe(request) +
-                            " from any source fails as one has ended: " + side.core->match_error.message());
+            return find(Finding::kOrder, "matching", request,
+                        "from any source fails as one has ended: " + core->match_error.message());
           return give_up(process);
         }
-        if (action.refused)
-          oracle::check_unmatched(*this, request.index);
-        else
-          oracle::check_matched(*this, request.index);
+        (action.refused ? oracle::check_unmatched : oracle::check_matched)(*this, request.index);
       }
       break;
   }
@@ -76,19 +66,15 @@ void World::take_host(Process& process) {
 // Whether the last starts have completed, as the program asks again and again; it gives up where it is told of a
 // failure.
 bool World::see_complete(Process& process, const Action& action) {
-  for (const RequestName request : action.requests)
-    if (state_->sides[request.index].core == nullptr) {
-      find(Finding::kUser, "lifetime", "the " + scenario_.describe(request) + " was freed before");
-      return true;
-    }
+  if (!collect(process, action))
+    return true;
   if (!is_complete(action)) {
     process.failures_seen = process.card().failures();
     process.asked = process.next_action;
     find_losses(process);
     process.hears_of_failures = false;
     process.endpoint.collect_failures();
-    if (std::any_of(action.requests.begin(), action.requests.end(),
-                    [this](RequestName request) { return side(request).core->failures > 0; }))
+    if (std::any_of(process.scratch.begin(), process.scratch.end(), [](auto* core) { return core->failures > 0; }))
       give_up(process);
     return false;
   }
@@ -106,7 +92,7 @@ bool World::collect(Process& process, const Action& action) {
   for (const RequestName request : action.requests) {
     core::Request* core = state_->sides[request.index].core;
     if (core == nullptr) {
-      find(Finding::kUser, "lifetime", "the " + scenario_.describe(request) + " is used after it was freed");
+      find(Finding::kUser, "lifetime", request, "is used after it was freed");
       return false;
     }
     process.scratch.push_back(core);
@@ -127,14 +113,13 @@ bool World::call(Process& process, const Action& action) {
   const Status status = insist(
       process, [&] { return start ? queued.queue->start(process.scratch) : queued.queue->wait(process.scratch); });
   const auto complain = [&](Finding finding, const std::string& what) {
-    find(finding, "refusal", "rank " + std::to_string(process.rank) + ": " + describe(action) + ": " + what);
+    find(finding, "refusal", process, describe(action) + ": " + what);
     return true;
   };
   if (action.refused) {
     // What is a mistake may be too late besides.
-    const bool other_is_gone = std::any_of(action.requests.begin(), action.requests.end(), [this](RequestName request) {
-      return side(request).core->starts >= side(request).core->peer_starts;
-    });
+    const bool other_is_gone = std::any_of(process.scratch.begin(), process.scratch.end(),
+                                           [](auto* core) { return core->starts >= core->peer_starts; });
     const bool refused = status.code() == Code::kInvalidState || (other_is_gone && status.code() == Code::kFailed);
     return (refused && queued.stream.mark() == before) || complain(Finding::kOrder, "is a mistake, and is not refused");
   }
@@ -154,7 +139,7 @@ bool World::call(Process& process, const Action& action) {
     return complain(Finding::kOrder, std::string("is taken, but ") + mistake);
   mark(process, action, before);
   if (!captured)
-    enter(action.queue, queued.stream, queued.stream.since(before));
+    enter(action.queue, queued.stream.since(before));
   const bool refused = process.driver != nullptr && process.driver->fabric.was_refused();
   if (process.nic.posting() > 0 || !process.endpoint.overflow().empty() || refused)
     nic_changed(process);
@@ -168,12 +153,6 @@ void World::give_up(Process& process) {
   streams_changed(process);
 }
 
-// Whether words in memory say that nothing of these requests is under way.
-bool World::is_complete(const Action& action) const {
-  return std::all_of(action.requests.begin(), action.requests.end(),
-                     [this](RequestName request) { return side(request).core->complete(); });
-}
-
 // What makes the call a mistake, by the world's own books; null where it is none.
 const char* World::mistake_in(const Action& action) const {
   for (const RequestName request : action.requests) {
@@ -182,8 +161,7 @@ const char* World::mistake_in(const Action& action) const {
       return "it is started by graphs or kernels";
     bool whole = true;
     for_each_merged(request.index, [&](uint32_t other) {
-      whole = whole && (other == request.index || std::find(action.requests.begin(), action.requests.end(),
-                                                            RequestName{other}) != action.requests.end());
+      whole = whole && std::count(action.requests.begin(), action.requests.end(), RequestName{other}) > 0;
     });
     if (!whole)
       return "it is merged with another one";
@@ -202,15 +180,41 @@ const char* World::mistake_in(const Action& action) const {
       return "an operation of it has failed";
     if (side.core->starts >= side.core->peer_starts)
       return "its other side has come to its end";
-    const uint64_t wanted = side.starts * side.pieces;
-    const bool told = side.pieces == 0 || side.done_landed >= side.starts;
-    const bool landed = side.data_landed >= wanted || oracle::is_told_falsely(*this, request.index, side.starts);
-    const bool complete =
-        request.receive() ? landed && told && oracle::has_moved(*this, request) : side.data_acked >= wanted;
-    if (side.queue != action.queue && !complete)
+    if (side.queue != action.queue && !has_completed(request))
       return "its last start is on another queue and goes on";
   }
   return nullptr;
+}
+
+// Whether its last start has completed, by the world's own books.
+bool World::has_completed(RequestName request) const {
+  const Side& side = this->side(request);
+  const uint64_t wanted = side.starts * side.pieces;
+  if (!request.receive())
+    return side.data_acked >= wanted;
+  return (side.data_landed >= wanted || oracle::is_told_falsely(*this, request.index, side.starts)) &&
+         (side.pieces == 0 || side.done_landed >= side.starts) && oracle::has_moved(*this, request);
+}
+
+// Why the start of that request is not its set's turn; null where it is.
+const char* World::mistake_in_turn(const Action& action, RequestName request) const {
+  if (!takes_turns(request.index))
+    return nullptr;
+  const Side& side = this->side(request);
+  const char* mistake = nullptr;
+  for_each_of_other_set(request.index, [&](uint32_t index) {
+    const Side& other = state_->sides[index];
+    const uint64_t mine = side.starts - side.before, theirs = other.starts - other.before;
+    if (other.failed > unread_failures(other))
+      mistake = "an operation of the other set has failed";
+    else if ((scenario_.set(request) == 1) != (mine == theirs))
+      mistake = "it is the other set's turn";
+    else if (other.starts != other.waits)
+      mistake = "the other set's last start was not waited for";
+    else if (other.queue != action.queue && !has_completed({index}))
+      mistake = "the other set's last start is on another queue and goes on";
+  });
+  return mistake;
 }
 
 // Whether a start is refused for a good reason: a failure here or on the other side.
@@ -241,42 +245,34 @@ bool World::sync(Process& process, const Action& action) {
   if (told) {
     nic_changed(process);
     // Who frees what graphs start must have seen them end.
-    if (programs_stand_ || !chance(ChoiceKind::kLeave))
-      return false;
-    return true;
+    return !programs_stand_ && chance(ChoiceKind::kLeave);
   }
-  if (!over)
-    return false;
-  check_synced(process, action.queue);
-  return true;
+  if (over)
+    check_synced(process, action.queue);
+  return over;
 }
 
 // The program has been told of a failure of that request, whose wait passes from now on.
 void World::release(Process& process, const core::Request& failed) {
   Side& side = state_->sides[process.requests[failed.number - 1]];
   if (side.core != &failed || side.failed == 0)
-    return find(Finding::kLeak, "honesty", "a failure is told of (" + failed.describe() + "), and there was none");
+    return find(Finding::kLeak, "honesty",
+                fmt::format("a failure is told of ({}), and there was none", failed.describe()));
   if (side.reported > 0)
-    return find(Finding::kLeak, "honesty", "the failure of (" + failed.describe() + ") is told twice");
+    return find(Finding::kLeak, "honesty", fmt::format("the failure of ({}) is told twice", failed.describe()));
   side.reported = failed.failures;
   if (side.released)
     return;  // with its exchange
-  const bool complete = side.core->transferred();
+  // It goes with its exchange, and with the other set of that.
   const core::Exchange* exchange = side.core->exchange;
   const core::Exchange* other = exchange != nullptr ? exchange->other : nullptr;
-  const core::Request* other_lead = other != nullptr ? other->lead : nullptr;
-  const bool other_complete = other_lead != nullptr && other_lead->transferred();
-  const nic::CounterId completion = side.core->completion;
-  const auto counted = [&] { return process.nic.model().read(completion).value().success; };
-  const uint64_t before = completion.valid() ? counted() : 0;
+  std::vector<std::pair<const core::Request*, bool>> leads{{side.core, side.core->transferred()}};
+  if (other != nullptr && other->lead != nullptr)
+    leads.emplace_back(other->lead, other->lead->transferred());
   process.endpoint.release(*side.core);
-  if (completion.valid() && process.driver == nullptr)
-    process.shadow.succeeded(completion.value, counted() - before);
-  for_each_merged(process.requests[failed.number - 1],
-                  [&](uint32_t member) { note_released(state_->sides[member], complete); });
-  if (other_lead != nullptr)
-    for_each_merged(process.requests[other_lead->number - 1],
-                    [&](uint32_t member) { note_released(state_->sides[member], other_complete); });
+  for (const auto& [lead, complete] : leads)
+    for_each_merged(process.requests[lead->number - 1],
+                    [&, complete = complete](uint32_t member) { note_released(state_->sides[member], complete); });
 }
 
 // The request was let go of, and fails along with its exchange where that was not complete.
@@ -284,8 +280,8 @@ void World::note_released(Side& side, bool complete) {
   const bool along = side.core->failed_along;
   if (complete ? along : side.pieces > 0 && side.core->failures == 0)
     find(Finding::kLeak, "honesty",
-         "the exchange of (" + side.core->describe() + ") has failed " +
-             (along ? "when it was complete, and this member counts as failed" : "and this member does not"));
+         fmt::format("the exchange of ({}) has failed {}", side.core->describe(),
+                     along ? "when it was complete, and this member counts as failed" : "and this member does not"));
   side.failed += along ? 1 : 0;
   side.released = side.ever_released = true;
 }
@@ -316,7 +312,7 @@ void World::check_synced(const Process& process, uint32_t queue) {
     if (side.core == nullptr || side.number != side.core->number || side.released)
       continue;
     const auto wrong = [&](Finding finding, const char* oracle, const char* what) {
-      find(finding, oracle, "MPIX_Queue_wait returns, and the " + scenario_.describe({request}) + " " + what);
+      find(finding, oracle, fmt::format("MPIX_Queue_wait returns, and the {} {}", scenario_.describe({request}), what));
     };
     if (side.queue != queue && has_lost_untold(process, side, request, queue))
       return wrong(Finding::kLeak, "honesty",
@@ -340,6 +336,16 @@ void World::check_synced(const Process& process, uint32_t queue) {
   }
 }
 
+Status World::free_request(Process& process, Side& side) {
+  Status status;
+  note_failures_told(process, [&] {
+    status = process.matcher.free(*side.core);
+    if (status.ok())
+      side.core = nullptr;
+  });
+  return status;
+}
+
 // False where it wants to be repeated: a last start has not completed.
 bool World::free_requests(Process& process, const Action& action) {
   const size_t first = process.next_free;
@@ -350,19 +356,11 @@ bool World::free_requests(Process& process, const Action& action) {
     const bool failed = side.failed > 0 || this->side(RequestName{request.index ^ 1}).failed > 0 ||
                         oracle::is_told_falsely(*this, request.index, side.starts);
     const bool under_way = !failed && (request.receive() ? side.data_landed : side.data_acked) < wanted;
-    Status status(Code::kInvalidState, "it was freed before");
     // Who is to say how its sends went asks others meanwhile, some of whom may be gone.
-    if (side.core != nullptr)
-      note_failures_told(process, [&] {
-        status = process.matcher.free(*side.core);
-        if (status.ok())
-          side.core = nullptr;
-      });
-    if (side.standing && (status.ok() || side.core->standing == nullptr)) {
-      stands_no_more(process, side);
-      if (!check_unused(process, action, request))
-        return true;
-    }
+    const Status status =
+        side.core == nullptr ? Status(Code::kInvalidState, "it was freed before") : free_request(process, side);
+    if (side.standing && (status.ok() || side.core->standing == nullptr) && !stands_no_more(process, action, request))
+      return true;
     if (!status.ok()) {
       const bool over = side.core == nullptr ||
                         (side.standing ? process.endpoint.standing().is_complete(*side.core) : side.core->complete());
@@ -371,17 +369,13 @@ bool World::free_requests(Process& process, const Action& action) {
           nic_changed(process);
         return false;
       }
-      find(Finding::kUser, "lifetime", "the " + scenario_.describe(request) + " is freed: " + status.message());
+      find(Finding::kUser, "lifetime", request, "is freed: " + status.message());
       return true;
     }
-    if (!oracle::has_moved(*this, request)) {
-      find(Finding::kOrder, "lifetime",
-           "the " + scenario_.describe(request) + " is freed though its stream will touch its buffer");
-      return true;
-    }
-    if (under_way) {
-      find(Finding::kOrder, "lifetime",
-           "the " + scenario_.describe(request) + " is freed though its last start has not completed");
+    if (!oracle::has_moved(*this, request) || under_way) {
+      find(Finding::kOrder, "lifetime", request,
+           under_way ? "is freed though its last start has not completed"
+                     : "is freed though its stream will touch its buffer");
       return true;
     }
     // Whoever still writes here or reads from here is found out; but the stream may have what was received still to
@@ -402,18 +396,17 @@ void World::begin_matching(Process& process, const Action& action) {
     const core::Request* core = state_->sides[request.index].core;
     const bool unmatched = core != nullptr && core->state == core::Request::State::kFresh;
     if (core != nullptr && !unmatched)
-      return find(Finding::kUser, "lifetime", "the " + scenario_.describe(request) + " is there already");
+      return find(Finding::kUser, "lifetime", request, "is there already");
     if (!unmatched)
       new_request(request.index);
   }
   merge(process, action.requests);
-  {
-    std::optional<core::ControlPlane::Batch> batch;
-    if (process.card_mail != nullptr)
-      batch.emplace(process.card_mail->plane());
-    for (const RequestName request : action.requests)
-      begin_match(request.index);
-  }
+  std::optional<core::ControlPlane::Batch> batch;
+  if (process.card_mail != nullptr)
+    batch.emplace(process.card_mail->plane());
+  for (const RequestName request : action.requests)
+    begin_match(request.index);
+  batch.reset();
   nic_changed(process);
 }
 
@@ -421,21 +414,14 @@ void World::begin_matching(Process& process, const Action& action) {
 void World::withdraw(Process& process, const Action& action) {
   for (const RequestName request : action.requests) {
     Side& side = state_->sides[request.index];
-    const std::string what = "the " + scenario_.describe(request) + " is withdrawn: ";
     if (side.core == nullptr || side.starts > side.before)
-      return find(Finding::kUser, "lifetime", what + "it is not there, or was started");
+      return find(Finding::kUser, "lifetime", request, "is withdrawn: it is not there, or was started");
     if (side.core->matched() && state_->sides[request.index ^ 1].number == 0)
-      return find(Finding::kOrder, "matching", what + "it was matched, and with nobody");
+      return find(Finding::kOrder, "matching", request, "is withdrawn: it was matched, and with nobody");
     if (side.core->state == core::Request::State::kMatching)
       process.matcher.withdraw(*side.core);
-    Status status;
-    note_failures_told(process, [&] {
-      status = process.matcher.free(*side.core);
-      if (status.ok())
-        side.core = nullptr;
-    });
-    if (!status.ok())
-      return find(Finding::kOrder, "lifetime", what + status.message());
+    if (const Status status = free_request(process, side); !status.ok())
+      return find(Finding::kOrder, "lifetime", request, "is withdrawn: " + status.message());
   }
   nic_changed(process);
 }
@@ -443,11 +429,11 @@ void World::withdraw(Process& process, const Action& action) {
 // ---- Who can go on
 
 void World::host_changed(Process& process) {
-  set_enabled(agent(process.rank, kHostAgent), host_can_go_on(process));
+  set_enabled(process.rank, StepKind::kHost, host_can_go_on(process));
   if (!has_mail_ || (chooser_ == nullptr && process.card_mail == nullptr))
     return;
   process.knows_nothing = false;
-  set_enabled(mail_agent(process.rank), has_mail(process));  // whoever waits may have to ask
+  set_enabled(process.rank, StepKind::kMail, has_mail(process));  // whoever waits may have to ask
 }
 
 bool World::host_can_go_on(Process& process) {
@@ -456,32 +442,27 @@ bool World::host_can_go_on(Process& process) {
   if (options_.blocking_post && process.nic.posting() > 0)
     return false;
   const Action& action = process.program[process.next_action];
-  const auto all = [&](auto holds) {
-    return std::all_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
-      const core::Request* core = state_->sides[request.index].core;
-      return core == nullptr || holds(*core);
-    });
-  };
   switch (action.kind) {
-    case Action::Kind::kSync: return sync_can_go_on(process, action.queue);
+    case Action::Kind::kSync: {
+      const Process::QueuedStream& queued = *process.streams[action.queue];
+      if (has_news(process))
+        return true;
+      if (!queued.stream.empty())
+        return false;
+      if (process.driver != nullptr || queued.queue->settled())
+        return true;  // a driver asks as it goes
+      oracle::check_unsettled(*this, process, action.queue);
+      return false;
+    }
     case Action::Kind::kComplete:
-      return has_news(process) || all([](const core::Request& core) { return core.complete(); });
+      return has_news(process) ||
+             all_of(action, [](const Side& side) { return side.core == nullptr || side.core->complete(); });
     case Action::Kind::kMatched:
-      return all([](const core::Request& core) { return core.state != core::Request::State::kMatching; });
+      return all_of(action, [](const Side& side) {
+        return side.core == nullptr || side.core->state != core::Request::State::kMatching;
+      });
     default: return true;
   }
-}
-
-bool World::sync_can_go_on(const Process& process, uint32_t queue) {
-  if (has_news(process))
-    return true;
-  const Process::QueuedStream& queued = *process.streams[queue];
-  if (!queued.stream.empty())
-    return false;
-  if (process.driver != nullptr || queued.queue->settled())
-    return true;  // a driver asks as it goes
-  oracle::check_unsettled(*this, process, queue);
-  return false;
 }
 
 }  // namespace lanyard::nicsim

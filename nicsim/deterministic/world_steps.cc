@@ -1,4 +1,6 @@
 // The steps of a World: what each agent does when it is its turn, and who is enabled afterwards.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -11,15 +13,14 @@ namespace lanyard::nicsim {
 void World::take(uint32_t number) {
   if (number >= first_transit_)
     return take_transit(number - first_transit_);
-  const Agent& agent = agents_[number];
-  Process& process = *state_->processes[agent.rank];
-  switch (agent.kind) {
+  Process& process = *state_->processes[rank_of(number)];
+  switch (kind_of(number)) {
     case StepKind::kHost: return take_host(process);
     case StepKind::kPost: return take_post(process);
     case StepKind::kOverflow: return take_overflow(process);
-    case StepKind::kStream: return take_stream(process, agent.index);
-    case StepKind::kRing: return take_ring(process, agent.index);
-    case StepKind::kFire: return take_fire(process, agent.index);
+    case StepKind::kStream: return take_stream(process, index_of(number));
+    case StepKind::kRing: return take_ring(process, index_of(number));
+    case StepKind::kFire: return take_fire(process, index_of(number));
     case StepKind::kDrive: return take_drive(process);
     case StepKind::kKeepUp: return take_keep_up(process);
     case StepKind::kLoss: return take_loss(process);
@@ -29,9 +30,7 @@ void World::take(uint32_t number) {
 }
 
 void World::take_post(Process& process) {
-  const nic::DeferredOp& op = process.nic.next_posting();
-  const nic::CounterId trigger = op.trigger;
-  process.shadow.posted(op);
+  const nic::CounterId trigger = process.nic.next_posting().trigger;
   process.nic.arrive();
   oracle::check_counter(*this, process, trigger.value);
   nic_changed(process);
@@ -47,51 +46,44 @@ void World::take_overflow(Process& process) {
   nic_changed(process);
   // Who was told an old value of a counter looks again.
   process.overflow_idle = handed_over == 0 && !process.nic.gave_stale_value();
-  set_enabled(agent(process.rank, kOverflowAgent), !process.overflow_idle && !process.endpoint.overflow().empty());
+  set_enabled(process.rank, StepKind::kOverflow, !process.overflow_idle && !process.endpoint.overflow().empty());
 }
 
 // ---- The NIC
 
-void World::ring_is_under_way(uint32_t rank, uint32_t counter) { enable(ring_agent(rank, counter)); }
-
 void World::take_ring(Process& process, uint32_t counter) {
   const uint32_t rings = process.nic.rings_under_way(counter);
-  uint32_t landing = 1;
-  if (rings > 1) {
-    landing += chooser_->choose(rings, ChoiceKind::kCoalesce, nullptr);
-    note(landing);
-  }
-  process.nic.rings_landed(counter, landing);
-  const uint32_t value = process.ring_values[counter];
-  process.nic.model().ring({counter}, uint64_t{landing} * value);
-  process.shadow.succeeded(counter, uint64_t{landing} * value);
+  const uint32_t landing = rings > 1 ? 1 + draw(rings, ChoiceKind::kCoalesce) : 1;
+  process.nic.rings_land(counter, landing);
   process.looks = std::min(process.looks, 1u);  // what stands is under way once its bell has rung
-  set_enabled(ring_agent(process.rank, counter), landing < rings);
+  set_enabled(process.rank, StepKind::kRing, landing < rings, counter);
   oracle::check_counter(*this, process, counter);
   nic_changed(process);
 }
 
-void World::posts_are_under_way(uint32_t rank) { enable(agent(rank, kPostAgent)); }
-
 void World::take_fire(Process& process, uint32_t counter) {
   NicModel& model = process.nic.model();
-  std::optional<uint32_t> entry = model.ready();
-  while (entry && model.trigger_of(*entry).value != counter)
-    entry = model.next_ready(*entry);
+  const std::optional<uint32_t> entry = process.nic.first_to_fire({counter});
   LANYARD_CHECK(entry.has_value(), "the agent was enabled");
   const nic::Op op = model.op_of(*entry);
   const char* wrong = process.shadow.fired(counter, model.threshold_of(*entry), op.context);
   const std::optional<Launch> launched = model.fire(*entry);
   if (wrong != nullptr)
-    return find(Finding::kOrder, "NIC", "rank " + std::to_string(process.rank) + ": " + wrong);
-  if (launched)
-    launch(process.rank, op, *launched);
-  else
-    failed_at_once(process.rank, op);
+    return find(Finding::kOrder, "NIC", process, wrong);
+  started(process.rank, op, launched);
   process.nic.others_want_entries();
   nic_changed(process);
   if (process.wants_room || process.nic.posting() > 0)
     host_changed(process);
+}
+
+void World::started(uint32_t rank, const nic::Op& op, const std::optional<Launch>& launched) {
+  if (launched)
+    launch(rank, op, *launched);
+  else if (!is_killed(op.remote.peer))
+    find(Finding::kOrder, "NIC", process(rank), "an operation fails though its peer lives");
+  else if (!is_mail(op))
+    failed_at_once(rank, op);
 }
 
 void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
@@ -104,54 +96,72 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   state.free_transits.pop_back();
   Process& process = *state.processes[rank];
   if (process.nic.is_lost(launch.peer))
-    find(Finding::kOrder, "NIC", "rank " + std::to_string(rank) + ": an operation goes to a peer that is lost");
-  Transit& transit = state.transits[place];
-  transit.from = rank;
-  transit.to = launch.peer;
-  transit.request = is_mail(op) ? kNone : process.requests[op.context - 1];
-  transit.owner = op.context;
-  transit.number = ++state.launched;
+    find(Finding::kOrder, "NIC", process, "an operation goes to a peer that is lost");
   process.shadow.launched();
-  transit.packet = launch.packet;
-  transit.payload = launch.payload;
-  transit.code = Code::kOk;
-  transit.part = 0;
-  transit.counter = {};
-  transit.bytes.clear();
-  transit.delivery = op.level == nic::CompletionLevel::kDelivery;
-  transit.acked = transit.landed = false;
-  transit.role = role_of(process, op);
+  Transit& transit = state.transits[place];
+  std::vector<std::byte> bytes = std::move(transit.bytes);  // with its memory
+  bytes.clear();
+  transit = {.role = role_of(process, op),
+             .delivery = op.level == nic::CompletionLevel::kDelivery,
+             .from = rank,
+             .to = launch.peer,
+             .request = is_mail(op) ? kNone : process.requests[op.context - 1],
+             .owner = op.context,
+             .number = ++state.launched,
+             .packet = launch.packet,
+             .payload = launch.payload,
+             .bytes = std::move(bytes)};
   if (transit.request != kNone && state.sides[transit.request].pieces == 0)
-    return find(Finding::kOrder, "order",
-                "an operation of the " + scenario_.describe({transit.request}) + " fires, who has nothing to be sent");
-  transit.iteration = iteration_of(transit);
+    return find(
+        Finding::kOrder, "order",
+        fmt::format("an operation of the {} fires, who has nothing to be sent", scenario_.describe({transit.request})));
   transit.stage = transit.payload != nullptr ? Transit::Stage::kRead : Transit::Stage::kLand;
-  if (transit.role != Transit::Role::kMail)
+  if (transit.role != Transit::Role::kMail) {
+    transit.iteration = has_fired(transit.request, transit.role);
     oracle::check_fired(*this, transit);
+  }
   if (transit.stage == Transit::Stage::kLand)
     has_left(transit);
-  enable(transit_agent(place));
+  enable_transit(place);
 }
 
-// Of its start; put down that it has fired.
-uint64_t World::iteration_of(const Transit& transit) {
-  if (transit.role == Transit::Role::kMail)
-    return 0;
-  Side& side = state_->sides[transit.request];
-  switch (transit.role) {
+// Puts down that an operation has fired; of which iteration of its request.
+uint64_t World::has_fired(uint32_t request, Transit::Role role) {
+  Side& side = state_->sides[request];
+  switch (role) {
     case Transit::Role::kData: return side.data_fired++ / side.pieces + 1;
     case Transit::Role::kClear: return ++side.clear_fired;
     case Transit::Role::kDone:
-      for_each_merged(transit.request, [this](uint32_t request) { ++state_->sides[request].done_fired; });
+      for_each_merged(request, [this](uint32_t member) { ++state_->sides[member].done_fired; });
       return side.done_fired;
-    default: flag_has_fired(transit.request); return side.flag_fired;
+    default: state_->sides[request | 1].done_fired += flags_tell_stream(request) ? 1 : 0; return ++side.flag_fired;
   }
 }
 
-void World::flag_has_fired(uint32_t send) {
-  ++state_->sides[send].flag_fired;
-  if (flags_tell_stream(send))
-    ++state_->sides[send | 1].done_fired;
+// Puts down what it has come to.
+void World::has_ended(Process& process, uint32_t request, Transit::Role role, uint64_t iteration, Code code) {
+  Side& side = state_->sides[request];
+  const bool data = role == Transit::Role::kData;
+  if (code != Code::kOk) {
+    ++side.failed;
+    process.orphaned += side.core == nullptr && !side.ever_released ? 1 : 0;
+    if (data && (side.first_lost == 0 || iteration < side.first_lost))
+      side.first_lost = iteration;
+  }
+  side.data_acked += data ? 1 : 0;
+  side.flag_acked += role == Transit::Role::kFlag ? 1 : 0;
+}
+
+void World::failed_at_once(uint32_t rank, const nic::Op& op) {
+  Process& process = *state_->processes[rank];
+  const uint32_t request = process.requests[op.context - 1];
+  const Transit::Role role = role_of(process, op);
+  has_ended(process, request, role, has_fired(request, role), Code::kFailed);
+  state_->sides[request].data_read += role == Transit::Role::kData ? 1 : 0;
+  if (op.completion.valid()) {
+    process.shadow.failed(op.completion.value);
+    oracle::check_counter(*this, process, op.completion.value);
+  }
 }
 
 // ---- Operations under way
@@ -178,22 +188,19 @@ void World::take_transit(uint32_t place) {
         streams_changed(target);
       }
       break;
-    case Transit::Stage::kCount: {
-      if (target.killed) {
-        transit.stage = Transit::Stage::kAck;
-        break;
-      }
-      count_landing(target, transit);
+    case Transit::Stage::kCount:
       transit.stage = Transit::Stage::kAck;
+      if (target.killed)
+        break;
+      count_landing(target, transit);
       nic_changed(target);
       break;
-    }
     case Transit::Stage::kLateAck: hear_late(transit); return give_back(place);
     default: tell_initiator(transit); return give_back(place);
   }
   if (transit.stage == Transit::Stage::kAck && transit.acked)
     return give_back(place);
-  enable(transit_agent(place));
+  enable_transit(place);
 }
 
 void World::count_landing(Process& target, const Transit& transit) {
@@ -201,7 +208,7 @@ void World::count_landing(Process& target, const Transit& transit) {
   target.nic.model().landed(transit.packet);
   target.shadow.succeeded(counter, 1);
   if (target.driver != nullptr)
-    target.driver->fabric.caused_success(counter, 1);
+    target.driver->fabric.cause({counter}, Code::kOk, 1);
   if (transit.role == Transit::Role::kMail)
     target.card_mail->counted(counter);
   else
@@ -300,9 +307,8 @@ void World::hear_late(const Transit& transit) {
   Process& process = *state_->processes[transit.from];
   const Packet ack{.kind = PacketKind::kAck, .source = transit.to, .token = transit.packet.token};
   if (process.nic.model().awaits(ack))
-    find(Finding::kOrder, "NIC",
-         "rank " + std::to_string(process.rank) + ": an acknowledgement of rank " + std::to_string(transit.to) +
-             ", which has ended, counts for another operation");
+    find(Finding::kOrder, "NIC", process,
+         fmt::format("an acknowledgement of rank {}, which has ended, counts for another operation", transit.to));
 }
 
 void World::tell_initiator(const Transit& transit) {
@@ -320,38 +326,19 @@ void World::tell_initiator(const Transit& transit) {
 
 // What its initiator's NIC has just been told, in the world's own books.
 void World::put_down(Process& process, const Transit& transit, nic::CounterId completion) {
-  if (transit.role == Transit::Role::kMail) {
-    process.cut_off[transit.to] = process.cut_off[transit.to] || transit.code != Code::kOk;
-    return process.shadow.ended();  // nothing of the channel's has a counter
-  }
-  Side& side = state_->sides[transit.request];
-  if (transit.code != Code::kOk) {
-    fail(process, side);
-    if (transit.role == Transit::Role::kData && (side.first_lost == 0 || transit.iteration < side.first_lost))
-      side.first_lost = transit.iteration;
-  }
-  if (transit.role == Transit::Role::kData)
-    ++side.data_acked;
-  else if (transit.role == Transit::Role::kFlag)
-    ++side.flag_acked;
-  if (completion.valid()) {
-    if (transit.code == Code::kOk)
-      process.shadow.succeeded(completion.value, 1);
-    else
-      process.shadow.failed(completion.value);
-  }
   process.shadow.ended();
-}
-
-// An operation of that request has failed.
-void World::fail(Process& process, Side& side) {
-  ++side.failed;
-  process.orphaned += side.core == nullptr && !side.ever_released ? 1 : 0;
+  if (transit.role == Transit::Role::kMail) {  // nothing of the channel's has a counter
+    process.cut_off[transit.to] = process.cut_off[transit.to] || transit.code != Code::kOk;
+    return;
+  }
+  has_ended(process, transit.request, transit.role, transit.iteration, transit.code);
+  if (completion.valid())
+    transit.code == Code::kOk ? process.shadow.succeeded(completion.value, 1) : process.shadow.failed(completion.value);
 }
 
 // Nobody has to hear of it any more.
 void World::give_back(uint32_t place) {
-  disable(transit_agent(place));
+  set_enabled(first_transit_ + place, false);
   state_->transits[place].stage = Transit::Stage::kFree;
   state_->free_transits.push_back(place);
 }
@@ -364,23 +351,21 @@ void World::nic_changed(Process& process) {
   process.nic.start_held();
   const NicModel& model = process.nic.model();
   if (const char* wrong = process.shadow.compare(model))
-    find(Finding::kLeak, "entries", "rank " + std::to_string(process.rank) + ": " + wrong);
+    find(Finding::kLeak, "entries", process, wrong);
   // Of the ready entries of a counter the oldest may fire (N2).
-  if (!process.firing.empty() || model.ready()) {
-    for (const uint32_t counter : process.firing)
-      disable(fire_agent(process.rank, counter));
-    process.firing.clear();
-    for (auto entry = model.ready(); entry; entry = model.next_ready(*entry)) {
-      const uint32_t counter = model.trigger_of(*entry).value;
-      if (state_->place[fire_agent(process.rank, counter)] != kNone)
-        continue;
-      enable(fire_agent(process.rank, counter));
-      process.firing.push_back(counter);
-    }
+  for (const uint32_t counter : process.firing)
+    set_enabled(process.rank, StepKind::kFire, false, counter);
+  process.firing.clear();
+  for (auto entry = model.ready(); entry; entry = model.next_ready(*entry)) {
+    const uint32_t counter = model.trigger_of(*entry).value;
+    if (is_enabled(agent(process.rank, StepKind::kFire, counter)))
+      continue;
+    set_enabled(process.rank, StepKind::kFire, true, counter);
+    process.firing.push_back(counter);
   }
-  set_enabled(agent(process.rank, kPostAgent), process.nic.can_arrive());
+  set_enabled(process.rank, StepKind::kPost, process.nic.can_arrive());
   process.overflow_idle = false;
-  set_enabled(agent(process.rank, kOverflowAgent), !process.endpoint.overflow().empty());
+  set_enabled(process.rank, StepKind::kOverflow, !process.endpoint.overflow().empty());
   process.wants_room = false;
   if (process.driver != nullptr)
     process.driver->idle = false;
@@ -395,7 +380,7 @@ void World::streams_changed(Process& process) {
   if (process.killed)
     return;
   for (uint32_t queue = 0; queue < process.streams.size(); ++queue)
-    set_enabled(agent(process.rank, kFirstStreamAgent + queue), process.streams[queue]->stream.ready());
+    set_enabled(process.rank, StepKind::kStream, process.streams[queue]->stream.ready(), queue);
   if (programs_stand_)
     standing_changed(process);
   host_changed(process);

@@ -30,7 +30,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "nicsim/deterministic/random.h"
+#include "nicsim/deterministic/chooser.h"
 
 namespace lanyard::interleaving {
 

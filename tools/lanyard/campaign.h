@@ -19,7 +19,6 @@
 #include "nicsim/deterministic/chooser.h"
 #include "nicsim/deterministic/config.h"
 #include "nicsim/deterministic/fuzz.h"
-#include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/schedulers.h"
 #include "nicsim/deterministic/world.h"
 

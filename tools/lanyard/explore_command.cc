@@ -7,7 +7,7 @@
 #include <string>
 
 #include "nicsim/deterministic/explore.h"
-#include "nicsim/deterministic/report.h"
+#include "nicsim/deterministic/world.h"
 #include "tools/lanyard/command.h"
 
 namespace lanyard::tools {

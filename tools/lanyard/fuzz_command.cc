@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "nicsim/deterministic/report.h"
+#include "nicsim/deterministic/world.h"
 #include "nicsim/deterministic/schedulers.h"
 #include "tools/lanyard/campaign.h"
 #include "tools/lanyard/command.h"

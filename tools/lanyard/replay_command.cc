@@ -6,7 +6,6 @@
 #include <string>
 
 #include "nicsim/deterministic/config.h"
-#include "nicsim/deterministic/report.h"
 #include "nicsim/deterministic/schedulers.h"
 #include "nicsim/deterministic/story.h"
 #include "nicsim/deterministic/world.h"

@@ -1,15 +1,12 @@
-// CardMail: what one process of a World sends to the others where its card carries it: the shipped control plane over
-// the process's NIC. Beside matching cards there are questions, so that there is mail in every world, of all lengths at
-// which something changes for the channel; there are books on each of these.
-//
-// Kills: messages that are lost, doubled, swapped or put together wrongly; slots that are used again too early; credits
-// that are not given back, or given twice; counters and regions that the channel leaves open; cards that are not sent.
-#ifndef LANYARD_NICSIM_DETERMINISTIC_CARD_MAIL_H_
-#define LANYARD_NICSIM_DETERMINISTIC_CARD_MAIL_H_
+// What the processes of a World tell each other. Mailbox: matching cards, handed over. CardMail: the
+// same and more by the card, through the shipped control plane.
+#ifndef LANYARD_NICSIM_DETERMINISTIC_MAIL_H_
+#define LANYARD_NICSIM_DETERMINISTIC_MAIL_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,12 +17,51 @@
 #include "transport/core/control_channel.h"
 #include "transport/core/control_plane.h"
 #include "transport/core/endpoint.h"
+#include "transport/core/match_queues.h"
+#include "transport/core/matcher.h"
 #include "transport/nic/nic.h"
 
 namespace lanyard::nicsim {
 
 class World;
 
+// Brings a process its matching cards, each by a step of its own: in order from any one sender, and from several in
+// any order. Not used where the process has a CardMail.
+class Mailbox final : public core::Courier {
+ public:
+  Mailbox(World& world, uint32_t rank) : world_(world), rank_(rank) {}
+
+  Status send(uint32_t nic, const core::MatchCard& card, const gpu::LaneOffer* lane) override;
+  std::optional<std::string> why_unreachable(uint32_t nic) const override;
+  std::optional<core::MatchCard> receive() override;
+
+  // By sender, oldest first; none is empty.
+  using Cards = std::map<uint32_t, std::deque<core::MatchCard>>;
+  const Cards& under_way() const { return under_way_; }
+  // The oldest card of the `which`th sender arrives. Requires that the last one has been received.
+  void arrive(uint32_t which);
+  // What that process has sent and has not arrived never will.
+  void lose(uint32_t sender) { under_way_.erase(sender); }
+  // Sends that were offered to this process and not withdrawn, whatever was matched with them; in order of one process.
+  struct Offer {
+    uint32_t from = 0;
+    uint64_t send = 0;
+  };
+  std::span<const Offer> offers() const { return offers_; }
+
+ private:
+  World& world_;
+  const uint32_t rank_;
+  Cards under_way_;
+  std::optional<core::MatchCard> arrived_;
+  std::vector<Offer> offers_;
+};
+
+// The shipped control plane over the process's NIC. Beside matching cards there are questions, so that there is mail in
+// every world, of all lengths at which something changes for the channel; there are books on each of these.
+//
+// Kills: messages that are lost, doubled, swapped or put together wrongly; slots that are used again too early; credits
+// that are not given back, or given twice; counters and regions that the channel leaves open; cards that are not sent.
 class CardMail {
  public:
   // Operations of one link that are under way at most, and what the channel needs of its NIC.
@@ -67,11 +103,22 @@ class CardMail {
   class Lent final : public nic::ForwardingNic {
    public:
     using ForwardingNic::ForwardingNic;
-    Result<nic::CounterId> open_counter() override;
-    Status close_counter(nic::CounterId counter) override;
-    Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override;
-    Status deregister_region(nic::RegionId region) override;
-    uint32_t counters = 0, regions = 0;
+    Result<nic::CounterId> open_counter() override { return count(counters, 1, ForwardingNic::open_counter()); }
+    Status close_counter(nic::CounterId counter) override {
+      return count(counters, -1, ForwardingNic::close_counter(counter));
+    }
+    Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override {
+      return count(regions, 1, ForwardingNic::register_region(base, bytes, remote_write));
+    }
+    Status deregister_region(nic::RegionId region) override {
+      return count(regions, -1, ForwardingNic::deregister_region(region));
+    }
+    template <typename T>
+    static T count(int& open, int change, T result) {
+      open += result.ok() ? change : 0;
+      return result;
+    }
+    int counters = 0, regions = 0;
   };
   struct Link {
     uint64_t sent = 0;                             // questions
@@ -99,4 +146,4 @@ class CardMail {
 
 }  // namespace lanyard::nicsim
 
-#endif  // LANYARD_NICSIM_DETERMINISTIC_CARD_MAIL_H_
+#endif  // LANYARD_NICSIM_DETERMINISTIC_MAIL_H_
