@@ -66,14 +66,14 @@ Used<T> use(T& object) {
   return Used<T>(&object);
 }
 
-// Casts a fid to our object. The fid must belong to a T.
-template <typename T>
-T* object_of(struct fid* fid) {
-  return &static_cast<T&>(*reinterpret_cast<typename T::Fid*>(fid));  // never null
-}
+// Casts a fid to our object. The fid must belong to a T, so the cast need not look for null.
 template <typename T>
 T* object_of(typename T::Fid* fid) {
-  return static_cast<T*>(fid);
+  return &static_cast<T&>(*fid);
+}
+template <typename T>
+T* object_of(struct fid* fid) {
+  return object_of<T>(reinterpret_cast<typename T::Fid*>(fid));
 }
 
 // Gives a new object to the user.
