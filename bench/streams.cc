@@ -111,7 +111,7 @@ Streams::Streams(bool wants_device, const char* program, const MpiProcess& proce
   check(MPI_Allreduce(MPI_IN_PLACE, &refused, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
   if (refused == process.rank())
     std::fprintf(stderr, "%s: %s; running on host streams\n", program, why.c_str());
-  if (refused != process.ranks())
+  if (stream == nullptr || refused != process.ranks())
     return;
   has_device_ = true;
   kind_ = stream->kind() == Stream::Kind::kCuda ? "cuda" : "hip";
