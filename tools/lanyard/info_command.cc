@@ -57,7 +57,7 @@ void print_nic(const char* name) {
   fmt::print("  messages     {} bytes a write, longer ones in pieces\n", caps.max_message_bytes);
   fmt::print("  doorbell     {}\n", doorbells(caps));
   fmt::print("  operations   flush: {}\n", yes(caps.flush));
-  const Strategy strategy = settings.value().strategy.value_or(core::strategy_for(caps));
+  const core::Strategy strategy = settings.value().strategy.value_or(core::strategy_for(caps));
   fmt::print("  strategy     {}{}\n", core::strategy_name(strategy),
              settings.value().strategy ? " (LANYARD_STRATEGY)" : "");
   const std::optional<std::string> obstacle = core::obstacle_to_exchanges(caps);
