@@ -261,6 +261,10 @@ TEST_F(QueueState, EntriesPerStart) {
   EXPECT_EQ(rank(0).endpoint.entries_posted(), 3u * (2 + 2 + 2 + 3 + 6 + 6));
   EXPECT_EQ(rank(1).endpoint.entries_posted(), 3u * (2 + 2 + 1 + 2 + 2 + 1));
   EXPECT_EQ(rank(0).endpoint.overflow().overflowed(), 0u);
+  const core::Queue::Figures& figures = rank(0).queue->figures();
+  EXPECT_EQ(figures.starts, 3 * 6u);
+  EXPECT_EQ(figures.waits, 3 * 6u);
+  EXPECT_EQ(figures.bytes, 3u * (100 + 0 + 100 + 101 + 450 + 450));
 }
 
 TEST_F(QueueState, OneRingForAllThatShareATrigger) {
