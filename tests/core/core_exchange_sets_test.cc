@@ -169,31 +169,6 @@ TEST_F(SetsTest, AHaloTakesNineEntriesOneRingAndOneWait) {
   free_all();
 }
 
-TEST_F(SetsTest, RunsOneAheadAndNoFurther) {
-  connect(0, 1, 2);
-  connect(1, 0, 2);
-  build();
-  for (uint64_t i = 1; i <= 4; ++i) {
-    start(0, i);
-    wait(0, i);
-  }
-  start(1, 1);
-  job.run();
-  const Request& late = *sides[1][1].back();
-  EXPECT_EQ(job[0].endpoint.nic().read(sides[0][0][0]->completion).value().success, 4u);
-  EXPECT_EQ(late.completion, late.exchange->shared.completion);
-  EXPECT_EQ(job[1].endpoint.nic().read(late.completion).value().success, 2u) << "expected only messages of start 2";
-  EXPECT_EQ(sides[0][1][0]->iterations_done(), 0u) << "rank 0 must wait for rank 1's start 2";
-  wait(1, 1);
-  for (uint64_t i = 2; i <= 4; ++i) {
-    start(1, i);
-    wait(1, i);
-  }
-  job.run();
-  EXPECT_TRUE(job.over());
-  free_all();
-}
-
 struct FlagSets : SetsTest {
   FlagSets() : SetsTest(2, {.strategy = core::Strategy::kSenderFlag}) {}
 };
@@ -338,25 +313,6 @@ TEST_F(SetsTest, NothingIsImpliedBetweenUnlikeSets) {
 struct ThreeRanks : SetsTest {
   ThreeRanks() : SetsTest(3) {}
 };
-
-TEST_F(ThreeRanks, OneExchangeMayMixBothKinds) {
-  for (uint32_t other : {1u, 2u}) {
-    connect(0, other, 2);
-    connect(other, 0, 2);
-  }
-  make(0);
-  make(1);  // rank 2 has no exchange
-  match();
-  EXPECT_EQ(count(0, Clearance::kImplied), 8u);
-  EXPECT_EQ(count(0, Clearance::kOneSided), 8u);
-  EXPECT_TRUE(has_two_sets(0) && has_two_sets(1));
-  EXPECT_EQ(sides[0][0][0]->exchange->sends, 2u);
-  EXPECT_EQ(sides[0][0][0]->exchange->ring_value(), 4u);
-  run(1, 6);
-  EXPECT_EQ(job[0].endpoint.entries_posted(), 6 * (4 + 2 + 1u)) << "4 writes, 2 clear-to-sends to rank 2, 1 done word";
-  EXPECT_EQ(job[1].endpoint.entries_posted(), 6 * 3u);
-  free_all();
-}
 
 // ---- How it begins and ends
 

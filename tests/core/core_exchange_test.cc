@@ -388,30 +388,6 @@ TEST_F(ExchangeFailures, AFreedReceiverFailsTheWholeExchange) {
   free_all();
 }
 
-TEST_F(ExchangeFailures, AFailedMessageDoesNotCountAsLanded) {
-  build(1, 2);
-  iteration();
-  EXPECT_TRUE(works(us().queue->start(ours)));
-  EXPECT_TRUE(works(us().queue->wait(ours)));
-  job.run();
-  start_one(0);
-  start_one(1);
-  job.run();
-  EXPECT_EQ(us().stream.size(), 1u) << "the wait must not pass without the last message";
-  job.fabric.lose(1, 0);  // its NIC loses rank 0, so that the last write fails
-  start_one(2);
-  wait_theirs();
-  deliver_news();
-  EXPECT_EQ(us().stream.size(), 1u) << "a failed message counts as landed";
-  EXPECT_EQ(release_failed(peer()), std::vector<const Request*>{theirs[2]});
-  deliver_news();
-  EXPECT_EQ(release_failed(us()), std::vector<const Request*>{ours[2]});
-  expect_released();
-  EXPECT_GT(ours[0]->failures + ours[1]->failures, 0u);
-  EXPECT_TRUE(us().endpoint.has_unannounced_failures()) << "the peers do not know of the failures yet";
-  free_ours();
-}
-
 // The stream still runs the starts that were enqueued before the release.
 TEST_F(ExchangeFailures, AReleasedReceiverSendsNoMoreClearToSends) {
   build(2, 0);

@@ -78,47 +78,6 @@ TEST_F(MatcherTest, StrategiesMustBeTheSame) {
   EXPECT_EQ(usage(1).counters, 0u);
 }
 
-// Among sends and receives that fit, the oldest match. Their lengths identify them.
-TEST_F(MatcherTest, OrderIsKept) {
-  for (const bool sends_first : {true, false}) {
-    build(2);
-    std::vector<Request*> sends, receives;
-    const auto post = [&](bool sending) {
-      for (uint64_t i = 1; i <= 10; ++i)
-        if (sending)
-          sends.push_back(&rank(0).send(1, 5, i));
-        else
-          receives.push_back(&rank(1).receive(0, 5, 100));
-      carry();
-    };
-    post(sends_first);
-    post(!sends_first);
-    for (size_t i = 0; i < 10; ++i)
-      EXPECT_TRUE(paired(*sends[i], *receives[i])) << i;
-    processes.clear();
-  }
-}
-
-TEST_F(MatcherTest, TagsChoose) {
-  build(2);
-  Request& send1 = rank(0).send(1, 1, 11);
-  Request& send2 = rank(0).send(1, 2, 12);
-  Request& again = rank(0).send(1, 1, 13);
-  carry();
-  Request& other = rank(1).receive(0, 3, 100);
-  Request& receive2 = rank(1).receive(0, 2, 100);
-  Request& receive1 = rank(1).receive(0, 1, 100);
-  carry();
-  EXPECT_TRUE(paired(send1, receive1));
-  EXPECT_TRUE(paired(send2, receive2));
-  EXPECT_FALSE(again.matched());
-  EXPECT_FALSE(other.matched());
-  Request& any = rank(1).receive(0, kAnyTag, 100);
-  carry();
-  EXPECT_TRUE(paired(again, any));
-  EXPECT_EQ(any.matched_tag, 1);
-}
-
 TEST_F(MatcherTest, WildcardsTakeTheValuesTheyMatch) {
   build(3);
   Request& any = rank(2).receive(kAnySource, kAnyTag, 100);

@@ -368,27 +368,6 @@ TEST_F(AbandonedCapture, DoesNotBlockTheNextCapture) {
   iterate_by_host(a, 2);
 }
 
-// A standing receive has its own trigger for clear-to-sends, which has not counted earlier starts.
-TEST_F(Standing, AReceiveContinuesAfterOrdinaryStarts) {
-  iterate_by_host(a, 1);
-  job[1].stream.capture = 1;
-  a.start_receive();
-  a.wait_receive();
-  job[1].stream.capture = 0;
-  for (uint64_t i = 2; i <= 5; ++i) {
-    fill(a.send, i);
-    a.start_send();
-    a.wait_send();
-    job[1].stream.replay();
-    do {
-      job.run();
-    } while (job[1].endpoint.standing().keep_up() > 0);
-    EXPECT_TRUE(holds(a.receive, i));
-  }
-  EXPECT_TRUE(works(job[1].queue->dismiss()));
-  EXPECT_EQ(a.receive.starts, 5u);
-}
-
 TEST_F(AbandonedCapture, AnInvalidCaptureIsRefused) {
   job[0].stream.capture = 1;
   EXPECT_EQ(job[0].wait({&a.send}).code(), Code::kInvalidState) << "there is no start to wait for";
