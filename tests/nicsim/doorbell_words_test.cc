@@ -115,23 +115,5 @@ TEST(Polling, DoesNotKeepACoreBusy) {
   EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.4);
 }
 
-TEST(Polling, TheNicNeverWritesAWord) {
-  Bell bell;
-  for (int i = 0; i < 1000; ++i) {
-    add(bell.word, 3);
-    bell.nic().progress();
-  }
-  EXPECT_EQ(bell.nic().read(bell.trigger).value().success, 3000u);
-  ASSERT_TRUE(bell.nic().close_counter(bell.trigger).ok());
-  const CounterId next = bell.nic().open_counter().value();
-  EXPECT_EQ(next, bell.trigger) << "counter ids must be reused";
-  EXPECT_EQ(load(bell.word), 3000u);
-  EXPECT_EQ(bell.nic().doorbell(next, nic::DoorbellKind::kAtomicAdd).value().word, bell.word);
-  bell.nic().progress();
-  EXPECT_EQ(bell.nic().read(next).value(), nic::CounterValue{});
-  add(bell.word, 2);
-  EXPECT_EQ(bell.nic().read(next).value().success, 2u);
-}
-
 }  // namespace
 }  // namespace lanyard

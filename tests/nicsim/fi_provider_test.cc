@@ -49,30 +49,6 @@ class FiTransfer : public testing::TestWithParam<const char*> {
 
 INSTANTIATE_TEST_SUITE_P(Wires, FiTransfer, testing::Values("shm", "tcp"));
 
-TEST_P(FiTransfer, EveryAtomic) {
-  uint64_t word = 10, operand = 5;
-  const auto trigger = a_->counter(), completion = a_->counter();
-  const auto region = b_->region(&word, sizeof word);
-  const Remote there{kB, fi_mr_key(region.get())};
-  const When now{trigger.get(), 0, completion.get()};
-  struct {
-    AtomicWork work;
-    uint64_t word;  // expected afterwards
-  } const steps[] = {
-      {{.operand = &operand}, 15},
-      {{.op = FI_ATOMIC_WRITE, .operand = &operand}, 5},
-  };
-  uint64_t completed = 0;
-  for (const auto& step : steps) {
-    ASSERT_EQ(defer_atomic(*a_, step.work, there, now), 0);
-    ++completed;
-    ASSERT_TRUE(eventually([&] { return successes(completion) == completed; }));
-    EXPECT_EQ(word, step.word) << completed;
-  }
-  EXPECT_EQ(defer_atomic(*a_, {.op = FI_PROD, .operand = &operand}, there, now), -FI_EOPNOTSUPP);
-  EXPECT_EQ(defer_atomic(*a_, {.operand = &operand, .type = FI_UINT32}, there, now), -FI_EOPNOTSUPP);
-}
-
 TEST_P(FiTransfer, ImmediateOperationsMakeEntries) {
   uint64_t from = 4, to = 0, operand = 6;
   int context = 0;

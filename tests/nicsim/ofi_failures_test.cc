@@ -264,27 +264,6 @@ class OfiWithoutEntries : public OfiFailures {
   const Variable depth_, job_, pool_, held_;
 };
 
-TEST_F(OfiWithoutEntries, AFailureCountsOnceAndFiresItsChain) {
-  nic::DeferredOp op = write(1);
-  op.op.remote.key.value = ~key_.value;
-  nic::DeferredOp chained = write(1);
-  chained.trigger = done_;
-  chained.op.completion = nic_->open_counter().value();
-  const std::array<nic::DeferredOp, 2> both{op, chained};
-  ASSERT_TRUE(nic_->post(both).ok());
-  ASSERT_TRUE(nic_->add(trigger_, 1).ok());
-  ASSERT_TRUE(reaches({0, 1}));
-  ASSERT_TRUE(eventually([&] {
-    nic_->progress();
-    return nic_->read(chained.op.completion).value() == nic::CounterValue{1, 0};
-  }));
-  EXPECT_TRUE(settles());
-  EXPECT_EQ(nic_->failures(), 1u);
-  EXPECT_EQ(nic_->take_failure().value().context, 42u);
-  EXPECT_EQ(nic_->read(done_).value(), (nic::CounterValue{0, 1}));
-  EXPECT_EQ(nic_->lost_peers(), 0u);
-}
-
 TEST_F(OfiWithoutEntries, WaitingWorkIsFlushedByTheDriver) {
   const std::array<nic::DeferredOp, 2> ops{write(1), write(2)};
   ASSERT_TRUE(nic_->post(ops).ok());

@@ -15,7 +15,6 @@
 #include <deque>
 #include <random>
 #include <thread>
-#include <vector>
 
 #include "transport/base/mpsc_ring.h"
 #include "transport/base/service_thread.h"
@@ -23,18 +22,8 @@
 namespace lanyard {
 namespace {
 
-// ---- MpscRing: fullness, wrapping, and several producers at once
-
-struct Item {
-  uint32_t producer = 0;
-  uint64_t number = 0;
-  uint64_t check = 0;  // shows a torn item
-
-  static Item make(uint32_t producer, uint64_t number) {
-    return {producer, number, (number + 1) * 0x9e3779b97f4a7c15u ^ producer};
-  }
-  bool whole() const { return check == make(producer, number).check; }
-};
+// ---- MpscRing: fullness, wrapping, and a sleeper. Several producers: tests/interleaving and
+// Doorbell_ManyThreadsLoseNoRing.
 
 // A ring holds at least the requested capacity. The smallest has two cells.
 TEST(MpscRing, FullRefusesAndLosesNothing) {
@@ -90,39 +79,6 @@ class Patience {
  private:
   uint32_t tries_ = 0;
 };
-
-// Each producer's items arrive whole, once and in order, in rings that are often full
-// or never full.
-TEST(MpscRing, ProducersAtTheSameTime) {
-  constexpr uint32_t kProducers = 4;
-  for (const size_t capacity : {1u, 2u, 64u, 4096u}) {
-    SCOPED_TRACE("capacity " + std::to_string(capacity));
-    const uint64_t items = capacity < 64 ? 500 : 20'000;
-    MpscRing<Item> ring(capacity);
-    std::vector<std::jthread> producers;
-    for (uint32_t producer = 0; producer < kProducers; ++producer)
-      producers.emplace_back([&ring, producer, items] {
-        Patience patience;
-        for (uint64_t i = 0; i < items; ++i)
-          while (!ring.push(Item::make(producer, i)))
-            patience.wait();
-      });
-    uint64_t next[kProducers] = {};
-    Patience patience;
-    for (uint64_t taken = 0; taken < kProducers * items;) {
-      const Item* item = ring.front();
-      if (item == nullptr) {
-        patience.wait();
-        continue;
-      }
-      ASSERT_TRUE(item->whole());
-      ASSERT_EQ(item->number, next[item->producer]++) << "producer " << item->producer;
-      ring.pop();
-      ++taken;
-    }
-    EXPECT_TRUE(ring.empty());
-  }
-}
 
 // push() against "set a flag, then call empty()": one of the two must see the other, or a consumer
 // sleeps forever.

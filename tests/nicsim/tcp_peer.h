@@ -76,9 +76,6 @@ class RawSocket {
     EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
     return ntohs(address.sin_port);
   }
-  // From now on the kernel buffers at most about twice `bytes` for the test, even if it
-  // would grow that.
-  void limit_kept(int bytes) { EXPECT_EQ(::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0); }
   // Receives the bytes that are there now; a later call gets the rest.
   Bytes receive(size_t most) {
     if (most == 0)

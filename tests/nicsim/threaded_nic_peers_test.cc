@@ -127,24 +127,6 @@ TEST_F(Flight, ContinuesThroughAFlush) {
   EXPECT_EQ(peer.atomics.size(), 3u);
 }
 
-// Cancelled entries free their places.
-TEST_F(Flight, ContinuesThroughACancel) {
-  std::array<nic::DeferredOp, 8> ops;
-  for (size_t i = 0; i < ops.size(); ++i)
-    ops[i] = {.op = sum(), .trigger = trigger, .threshold = i < 2 ? 1u : 2u};
-  ASSERT_TRUE(nic->post(ops).ok());
-  EXPECT_EQ(nic->free_entries(), 0u);
-  ASSERT_TRUE(nic->add(trigger, 1).ok());
-  ASSERT_TRUE(arrive(2));
-  ASSERT_TRUE(nic->cancel(trigger).ok());
-  EXPECT_EQ(nic->free_entries(), 8u);
-  ASSERT_TRUE(nic->add(trigger, 1).ok());
-  answer(0);
-  answer(1);
-  EXPECT_TRUE(becomes(done, {.success = 2}));
-  EXPECT_EQ(peer.atomics.size(), 2u);
-}
-
 // An acknowledgement from a rank that is not the target, or a second one, is ignored.
 TEST_F(Flight, AnOperationEndsOnce) {
   ASSERT_TRUE(nic->issue(sum()).ok());
@@ -308,9 +290,8 @@ struct Rank {
            ::recv(channel, &word, sizeof word, MSG_WAITALL) == sizeof word;
   }
   bool connect(bool tcp) {
-    std::unique_ptr<nicsim::Wire> wire =
-        tcp ? std::move(nicsim::make_tcp_wire({.interface = "127.0.0.1"}).value())
-            : std::move(nicsim::make_shm_wire().value());
+    std::unique_ptr<nicsim::Wire> wire = tcp ? std::move(nicsim::make_tcp_wire({.interface = "127.0.0.1"}).value())
+                                             : std::move(nicsim::make_shm_wire().value());
     nic = std::make_unique<nicsim::ThreadedNic>(nicsim::ModelLimits(), std::move(wire));
     std::vector<nic::Address> addresses(2, nic->address());
     std::array<std::byte, nic::Address::kMaxBytes> other{};

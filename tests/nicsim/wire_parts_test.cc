@@ -417,36 +417,6 @@ TEST(Bell, MakesNoCallIfNoThreadSleepsOrOneAttends) {
   EXPECT_EQ(bell.calls(), 0u);
 }
 
-TEST(Bell, OneCallWakesASleeperAndFurtherCallsWakeTheNext) {
-  Bell bell;
-  std::atomic<int> visible{0};
-  std::atomic<bool> waiting{false};
-  const auto sleep = [&](Sleeper who) {
-    bell.sleep(
-        who, seconds(60), [&] { return waiting.load(); },
-        [&] {
-          ++visible;
-          return true;
-        });
-  };
-  std::thread helper([&] { sleep(Sleeper::kHelper); });
-  std::thread owner([&] { sleep(Sleeper::kOwner); });
-  while (visible < 2)
-    std::this_thread::yield();
-  bell.ring();
-  helper.join();
-  EXPECT_EQ(bell.calls(), 1u);
-  bell.hand_over();
-  owner.join();
-  EXPECT_EQ(bell.calls(), 2u);
-  bell.ring();
-  EXPECT_EQ(bell.calls(), 2u);
-  // A waiting packet keeps all threads awake.
-  waiting = true;
-  sleep(Sleeper::kHelper);
-  sleep(Sleeper::kOwner);
-}
-
 // A helper whose time is over may be the one that a sender has woken.
 TEST(Bell, AHelperThatStopsPollingRingsAgain) {
   Bell bell;

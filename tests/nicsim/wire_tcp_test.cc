@@ -226,43 +226,6 @@ TEST(TcpInLink, APeerThatSendsInvalidDataIsLost) {
 
 // ---- Sending
 
-// The peer refuses a write after its head; the following packets still arrive intact.
-TEST(TcpOutLink, SendsZerosForARefusedPayload) {
-  HandJob job;
-  constexpr size_t kFirst = 16 << 20,
-                   kBytes = kFirst + (8 << 20) + 700'003;  // the last portion is more than one piece of zeros
-  auto payload = std::make_unique<Bytes>(kBytes, std::byte{1});
-  job.wire->send(1, write_packet(0, 1, kBytes), payload->data());
-  const Bytes next(2000, std::byte{2});
-  job.wire->send(1, write_packet(0, 2, next.size()), next.data());
-  RawSocket out = job.welcomed();
-  out.limit_kept(64 << 10);  // else all of the payload may be sent before the peer has read half of it
-  RawSocket in = job.admitted();
-  ASSERT_EQ(job.read(out, sizeof(Packet)).size(), sizeof(Packet));
-  job.sink.on_event = [&](const Event& event) {
-    if (event.what == What::kAck && event.packet.token == 1)
-      payload.reset();
-  };
-  const auto acknowledge = [&](uint32_t token) {
-    const size_t before = job.sink.count(What::kAck);
-    const Packet ack{.kind = PacketKind::kAck, .code = Code::kNotFound, .source = 1, .token = token};
-    return in.send(&ack, sizeof ack) && job.pump([&] { return job.sink.count(What::kAck) > before; });
-  };
-  // Other answers change nothing: for a write that waits behind it, and for an unknown one.
-  ASSERT_TRUE(acknowledge(2) && acknowledge(3));
-  EXPECT_EQ(job.read(out, kFirst), Bytes(kFirst, std::byte{1}));
-  ASSERT_TRUE(acknowledge(1));
-  const Bytes got = job.read(out, kBytes - kFirst);
-  ASSERT_EQ(got.size(), kBytes - kFirst);
-  const auto first_zero = std::find(got.begin(), got.end(), std::byte{0});
-  EXPECT_TRUE(std::all_of(first_zero, got.end(), [](std::byte byte) { return byte == std::byte{0}; }));
-  EXPECT_EQ(got.back(), std::byte{0});
-  Packet packet;
-  ASSERT_TRUE(job.read_into(out, packet));
-  EXPECT_EQ(packet.token, 2u);
-  EXPECT_EQ(job.read(out, next.size()), next);
-}
-
 TEST(TcpOutLink, TriesAgainIfTheConnectionBreaksBeforeItIsAdmitted) {
   HandJob job;
   job.wire->send(1, atomic_packet(0, 5), nullptr);
