@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "tests/support/allocation_counter.h"
@@ -76,13 +80,34 @@ TEST(NicModelOrder, ByThresholdThenByAgeOrAgainstIt) {
   for (const bool newest : {false, true}) {
     TestedNic nic({.newest_tie_first = newest});
     const CounterId trigger = nic.counter();
-    constexpr uint64_t kHigh = uint64_t{1} << 33;
-    const uint64_t thresholds[] = {kHigh + 5, 3, kHigh + 5, 1, 3, 4};
+    const uint64_t thresholds[] = {5, 3, 5, 1, 3, 4};
     for (uint64_t id = 0; id < 6; ++id)
       nic.post(trigger, thresholds[id], nic.sum(id));
     EXPECT_FALSE(nic.model.ready().has_value());
-    ASSERT_TRUE(nic.model.add(trigger, 2 * kHigh).ok());
+    ASSERT_TRUE(nic.model.add(trigger, 100).ok());
     EXPECT_EQ(nic.fire_all(), newest ? (Ids{3, 4, 1, 5, 2, 0}) : (Ids{3, 1, 4, 5, 0, 2}));
+  }
+}
+
+TEST(NicModelOrder, OfRandomThresholdsInSteps) {
+  std::mt19937_64 random(19);
+  for (int round = 0; round < 30; ++round) {
+    TestedNic nic;
+    const CounterId trigger = nic.counter();
+    std::vector<std::pair<uint64_t, uint64_t>> entries(2 + random() % 7);  // thresholds and ids
+    for (uint64_t id = 0; id < entries.size(); ++id) {
+      entries[id] = {random() % 6 + (random() % 2 << 33), id};
+      nic.post(trigger, entries[id].first, nic.sum(id));
+    }
+    Ids fired, wanted;
+    for (uint64_t step : {1 + random() % 3, 1 + random() % 6, uint64_t{1} << 34}) {
+      ASSERT_TRUE(nic.model.add(trigger, step).ok());
+      std::ranges::copy(nic.fire_all(), std::back_inserter(fired));
+    }
+    std::ranges::sort(entries);
+    for (const auto& [threshold, id] : entries)
+      wanted.push_back(id);
+    EXPECT_EQ(fired, wanted) << "round " << round;
   }
 }
 
