@@ -103,34 +103,28 @@ TEST_P(PairEnd, AStartThatWouldWaitForAFreedRequestIsRefused) {
   }
 }
 
-// A start before the news arrives is allowed; its message fails.
-TEST_P(PairEnd, AStartToAFreedRequestFails) {
-  for (const uint32_t first : {0u, 1u}) {
-    build(first == 1);
-    transfer();
-    free(first);
-    job->match();
-    start(1 - first);
-    EXPECT_EQ(failure_at(1 - first),
-              "rank " + std::to_string(first) + " has freed its request, whose memory is not registered any more");
-    rank(1 - first).synchronize();
-    EXPECT_TRUE(nothing_is_reported(1 - first)) << "the failure is reported twice";
-    free(1 - first);
-  }
-}
-
-// A send waits for a clear-to-send, or a receive for a message, that will never come.
-TEST_P(PairEnd, AWaitForAFreedRequestFails) {
-  for (const uint32_t first : {0u, 1u}) {
-    build(false);
-    transfer();
-    start(1 - first);
-    free(first);
-    EXPECT_TRUE(failure_at(1 - first).starts_with("rank " + std::to_string(first) + " has freed its request"));
-    rank(1 - first).synchronize();
-    EXPECT_TRUE(nothing_is_reported(1 - first)) << "the failure is reported twice";
-    free(1 - first);
-  }
+// A start before the news arrives is allowed; its message fails. A start before the other side is
+// freed waits for a clear-to-send or a message that will never come, and fails too.
+TEST_P(PairEnd, AStartWithAFreedRequestFails) {
+  for (const uint32_t first : {0u, 1u})
+    for (const bool early : {false, true}) {
+      build(!early && first == 1);
+      transfer();
+      if (early)
+        start(1 - first);
+      free(first);
+      if (!early) {
+        job->match();
+        start(1 - first);
+      }
+      const std::string failure = "rank " + std::to_string(first) + " has freed its request";
+      const std::string words = failure_at(1 - first);
+      EXPECT_TRUE(early ? words.starts_with(failure) : words == failure + ", whose memory is not registered any more")
+          << words;
+      rank(1 - first).synchronize();
+      EXPECT_TRUE(nothing_is_reported(1 - first)) << "the failure is reported twice";
+      free(1 - first);
+    }
 }
 
 // The sender's NIC finds the receive's memory deregistered. Both sides learn of the failure.

@@ -291,9 +291,6 @@ void long_messages() {
 
 // ---- Threads that wait, attend, listen and sleep
 
-using nic::CounterId;
-using nic::Doorbell;
-
 // The listener of a message's arrival drives nothing; a thread attends for some rounds at a time.
 void listening() {
   Pair pair;

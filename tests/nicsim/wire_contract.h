@@ -36,6 +36,17 @@ TEST_P(WireContract, PeersAreSetOnceWithTheOwnAddressAtItsRank) {
   EXPECT_EQ(a->set_peers(both, 0).code(), Code::kInvalidState);
 }
 
+// Polls `a`, and `b` unless it is null, until done().
+template <typename Done>
+bool poll_until(Done done, Wire& a, TestSink& sink_a, Wire* b, TestSink& sink_b) {
+  const auto drive = [&] {
+    a.poll(sink_a);
+    if (b != nullptr)
+      b->poll(sink_b);
+  };
+  return eventually(done, drive, kPatience);
+}
+
 TEST_P(WireContract, PacketsSentBeforeTheReceiverKnowsItsPeersArriveLater) {
   std::unique_ptr<Wire> a = GetParam().make();
   std::unique_ptr<Wire> b = GetParam().make();
@@ -51,11 +62,7 @@ TEST_P(WireContract, PacketsSentBeforeTheReceiverKnowsItsPeersArriveLater) {
   }
   EXPECT_TRUE(sink_b.events.empty());
   ASSERT_TRUE(b->set_peers(both, 1).ok());
-  for (const auto start = steady_clock::now(); sink_b.events.empty() && steady_clock::now() - start < kPatience;) {
-    a->poll(sink_a);
-    b->poll(sink_b);
-  }
-  EXPECT_EQ(sink_b.count(What::kAtomic), 1u);
+  EXPECT_TRUE(poll_until([&] { return sink_b.count(What::kAtomic) == 1; }, *a, sink_a, b.get(), sink_b));
 }
 
 TEST_P(WireContract, W8_PacketsOfAnUnknownNicArriveAndAreAnswered) {
@@ -64,14 +71,7 @@ TEST_P(WireContract, W8_PacketsOfAnUnknownNicArriveAndAreAnswered) {
   const std::unique_ptr<Wire> other = GetParam().make();
   TestSink sink_a, sink_b;
   sink_b.self = 1;
-  const auto until = [&](const auto& done) {
-    for (const auto start = steady_clock::now(); !done() && steady_clock::now() - start < kPatience;) {
-      a->poll(sink_a);
-      if (b != nullptr)
-        b->poll(sink_b);
-    }
-    return done();
-  };
+  const auto until = [&](const auto& done) { return poll_until(done, *a, sink_a, b.get(), sink_b); };
   ASSERT_TRUE(a->set_peers(std::vector{a->address(), nic::Address{}}, 0).ok());
   ASSERT_TRUE(b->set_peers(std::vector{nic::Address{}, b->address()}, 1).ok());
   ASSERT_TRUE(b->add_peer(0, a->address()).ok());
@@ -97,16 +97,10 @@ TEST_P(WireContract, W6_AnUnknownSenderThatEndsIsReported) {
   ASSERT_TRUE(a->set_peers(std::vector{a->address(), nic::Address{}}, 0).ok());
   ASSERT_TRUE(b->set_peers(std::vector{a->address(), b->address()}, 1).ok());
   b->send(0, atomic_packet(1, 7), nullptr);
-  for (const auto start = steady_clock::now();
-       sink_a.count(What::kAtomic) == 0 && steady_clock::now() - start < kPatience;) {
-    b->poll(sink_b);
-    a->poll(sink_a);
-  }
+  const auto until = [&](const auto& done) { return poll_until(done, *a, sink_a, b.get(), sink_b); };
+  ASSERT_TRUE(until([&] { return sink_a.count(What::kAtomic) == 1; }));
   b.reset();
-  for (const auto start = steady_clock::now();
-       sink_a.count(What::kLost) == 0 && steady_clock::now() - start < kPatience;)
-    a->poll(sink_a);
-  EXPECT_EQ(sink_a.count(What::kLost), 1u);
+  EXPECT_TRUE(until([&] { return sink_a.count(What::kLost) == 1; }));
 }
 
 // ---- W1, W2
