@@ -252,14 +252,6 @@ size_t ModelFabric::take_some() {
   return most;
 }
 
-void ModelFabric::lose(uint32_t at, uint32_t peer) {
-  const std::lock_guard lock(mutex_);
-  nics_[at]->model_.lose_peer(peer);
-  std::erase_if(transits_, [&](const Transit& transit) {
-    return (transit.from == at && transit.to == peer) || (transit.from == peer && transit.to == at);
-  });
-}
-
 void ModelFabric::collect_steps() {
   steps_.clear();
   for (const auto& nic : nics_)

@@ -124,9 +124,6 @@ class ModelFabric {
   size_t quiesce();
   // Takes one to four steps that the seed draws, fewer if there are fewer. Returns their number.
   size_t take_some();
-  // From now on every operation between the two fails. Between them no bytes may be placed but
-  // not yet counted.
-  void lose(uint32_t at, uint32_t peer);
   size_t under_way() const { return transits_.size(); }
 
  private:

@@ -345,20 +345,6 @@ struct ExchangeFailures : ExchangeTest {
     job.match();
     job.run();
   }
-  void expect_released() {
-    job.run();
-    EXPECT_TRUE(us().stream.empty());
-    EXPECT_TRUE(us().queue->settled());
-    EXPECT_TRUE(release_failed(us()).empty()) << "a request is reported twice";
-    const Status status = us().queue->start(ours);
-    EXPECT_EQ(status.code(), Code::kFailed) << status.to_string();
-  }
-  void free_ours() {
-    for (Request* request : ours)
-      free(us(), request);
-    ours.clear();
-    deliver_news();
-  }
 };
 
 TEST_F(ExchangeFailures, AFreedReceiverFailsTheWholeExchange) {
@@ -375,7 +361,11 @@ TEST_F(ExchangeFailures, AFreedReceiverFailsTheWholeExchange) {
   EXPECT_FALSE(us().queue->settled());
   EXPECT_EQ(us().endpoint.free_request(ours[0]).code(), Code::kInvalidState);
   EXPECT_EQ(release_failed(us()), std::vector<const Request*>{ours[1]});
-  expect_released();
+  job.run();
+  EXPECT_TRUE(us().stream.empty());
+  EXPECT_TRUE(us().queue->settled());
+  EXPECT_TRUE(release_failed(us()).empty()) << "a request is reported twice";
+  EXPECT_EQ(us().queue->start(ours).code(), Code::kFailed);
   EXPECT_EQ(us().endpoint.explain_failure(*ours[0]),
             "its exchange \"halo\" has failed with (send, peer 1, tag 1, 64 B)");
   EXPECT_EQ(us().endpoint.explain_failure(*ours[1]), "rank 1 has freed its request");
@@ -385,28 +375,6 @@ TEST_F(ExchangeFailures, AFreedReceiverFailsTheWholeExchange) {
   job.run();
   EXPECT_TRUE(peer().stream.empty());
   EXPECT_EQ(peer().queue->start(std::array{theirs[3]}).code(), Code::kFailed) << "its receive has failed";
-  free_all();
-}
-
-// The stream still runs the starts that were enqueued before the release.
-TEST_F(ExchangeFailures, AReleasedReceiverSendsNoMoreClearToSends) {
-  build(2, 0);
-  iteration();
-  ASSERT_TRUE(theirs[0]->trigger.valid()) << "needs a trigger of its own";
-  for (int start = 0; start < 2; ++start) {
-    start_one(0);
-    EXPECT_TRUE(works(peer().queue->wait(std::array{theirs[0]})));
-  }
-  job.run();
-  EXPECT_EQ(ours[0]->clearances(), 2u);
-  peer().endpoint.failures().add(*theirs[0], Code::kFailed);
-  EXPECT_EQ(release_failed(peer()), std::vector<const Request*>{theirs[0]});
-  job.run();
-  EXPECT_TRUE(peer().stream.empty());
-  EXPECT_EQ(ours[0]->clearances(), 2u) << "a clear-to-send of the third start was sent";
-  deliver_news();
-  EXPECT_EQ(release_failed(us()), std::vector<const Request*>{}) << "none of our requests is in flight";
-  EXPECT_EQ(us().queue->start(ours).code(), Code::kFailed);
   free_all();
 }
 

@@ -182,31 +182,6 @@ TEST_F(QueueState, StartsBeyondTheCountersRangeAreRefused) {
   }
 }
 
-// The stream still rings for starts of a released request.
-TEST_F(QueueState, AReleasedRequestWritesNothing) {
-  for (const bool cancel : {true, false}) {
-    SCOPED_TRACE(cancel ? "the NIC can cancel" : "the NIC cannot cancel");
-    build();
-    job->fabric.nic(0).mutable_caps().cancel = cancel;
-    Pair pair(*job, 0, 1, 8);
-    EXPECT_EQ(pair.send.most_starts, (nic::kMaxSuccess - pair.send.trigger_base) / 2);
-    for (int i = 0; i < 9; ++i) {
-      pair.start_send();
-      pair.wait_send();
-    }
-    pair.start_receive();
-    job->run();
-    EXPECT_EQ(rank(1).nic().read(pair.receive.completion).value().success, 1u);
-    rank(0).endpoint.end_peer(pair.send, 1, true);
-    ASSERT_EQ(rank(0).endpoint.take_failed(*rank(0).queue), &pair.send);
-    rank(0).endpoint.release(pair.send);
-    job->run();
-    EXPECT_TRUE(rank(0).stream.empty());
-    EXPECT_EQ(rank(1).nic().read(pair.receive.completion).value().success, 1u) << "a released start was sent";
-    EXPECT_TRUE(works(rank(0).endpoint.free_request(&pair.send)));
-  }
-}
-
 TEST_F(QueueState, AFullStreamRefusesAllOrNothing) {
   build();
   Pair a(*job, 0, 1, 8, false, 1);
