@@ -10,9 +10,15 @@ It returns what to put into deps: the library of the build's configuration, or n
 load("@rules_cc//cc:defs.bzl", "cc_library")
 load("@gpu_toolkits//:defs.bzl", "HIPCC", "HIPCC_MISSING", "NVCC", "NVCC_MISSING")
 
+# Of each vendor, ascending.
+_ARCHS = {
+    "cuda": ["80", "90"],
+    "hip": ["gfx90a"],
+}
+
 def _compile(ctx, result, cuda_options, hip_options, options):
     """Makes `result` of the rule's source, or says that there is no compiler."""
-    archs = ctx.attr.archs
+    archs = _ARCHS[ctx.attr.vendor]
     if ctx.attr.vendor == "cuda":
         # For today's devices their code, for later ones the newest as PTX.
         compiler, missing = NVCC, NVCC_MISSING
@@ -68,7 +74,6 @@ def _gpu_objects_impl(ctx):
     return [DefaultInfo(files = depset([result]))]
 
 _ATTRIBUTES = {
-    "archs": attr.string_list(mandatory = True),  # ascending
     "deps": attr.label_list(providers = [CcInfo]),  # for their headers
     "hdrs": attr.label_list(allow_files = True),
     "src": attr.label(
@@ -91,23 +96,14 @@ _gpu_objects = rule(
     attrs = _ATTRIBUTES,
 )
 
-_VENDORS = {
-    "cuda": [
-        "80",
-        "90",
-    ],
-    "hip": ["gfx90a"],
-}
-
 def gpu_libraries(name, src, deps, defines = []):
     choices = {"//conditions:default": []}
 
     # Only the vendors' own configurations build these (tag manual).
-    for vendor, archs in _VENDORS.items():
+    for vendor in _ARCHS:
         _gpu_objects(
             name = "%s_%s_objects" % (vendor, name),
             src = src,
-            archs = archs,
             tags = ["manual"],
             vendor = vendor,
             deps = deps,
