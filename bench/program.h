@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <optional>
 #include <sstream>
 #include <string>
 
@@ -131,9 +130,16 @@ inline void add_memory(CLI::App& app, std::string& memory) {
       ->check(CLI::IsMember({"host", "device"}));
 }
 
-// Parses on every rank alike, prints on the first. The exit status when the program is to end now:
-// 0 after --help, kExitUsage after a mistake.
-inline std::optional<int> parse(CLI::App& app, int argc, char** argv, const MpiProcess& process) {
+// A program's main(): declare() adds its options, and run() gives the exit status. --help says
+// `what`. Every rank parses alike, the first one prints. The exit status is 0 after --help, and
+// kExitUsage after a mistake.
+template <class Options>
+int run_program(int argc, char** argv, const char* what, void (*declare)(CLI::App&, Options&),
+                int (*run)(const Options&, const MpiProcess&)) {
+  const MpiProcess process(&argc, &argv);
+  Options options;
+  CLI::App app{what};
+  declare(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -145,20 +151,7 @@ inline std::optional<int> parse(CLI::App& app, int argc, char** argv, const MpiP
     }
     return is_help ? 0 : kExitUsage;
   }
-  return std::nullopt;
-}
-
-// A program's main(): declare() adds its options, and run() gives the exit status. --help says
-// `what`.
-template <class Options>
-int run_program(int argc, char** argv, const char* what, void (*declare)(CLI::App&, Options&),
-                int (*run)(const Options&, const MpiProcess&)) {
-  const MpiProcess process(&argc, &argv);
-  Options options;
-  CLI::App app{what};
-  declare(app, options);
-  const std::optional<int> status = parse(app, argc, argv, process);
-  return status ? *status : run(options, process);
+  return run(options, process);
 }
 
 // Says on the first rank what is wrong with the call of a program, and returns kExitUsage.

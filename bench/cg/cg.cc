@@ -42,6 +42,10 @@ struct Options {
   std::string format = "text";
 
   int dimensions() const { return matrix.empty() ? poisson[0] - '0' : 0; }
+  int64_t points() const {
+    constexpr int64_t kDefaults[] = {0, 100000, 512, 64};
+    return n > 0 ? n : kDefaults[dimensions()];
+  }
   int64_t most() const { return fixed > 0 ? fixed : max_iterations; }
 };
 
@@ -82,17 +86,12 @@ void declare(CLI::App& app, Options& o) {
   add_format(app, o.format);
 }
 
-// What is wrong with the options; empty when nothing is. Sets the default of --n.
-std::string mistake(Options& o) {
+// What is wrong with the options; empty when nothing is.
+std::string mistake(const Options& o) {
   if (!(o.tolerance > 0 && o.tolerance < 1))
     return fmt::format("--tolerance {}, expected a number between 0 and 1", o.tolerance);
-  if (o.dimensions() == 0)
-    return "";
-  constexpr int64_t kDefaults[] = {100000, 512, 64};
-  if (o.n == 0)
-    o.n = kDefaults[o.dimensions() - 1];
-  if (std::pow(static_cast<double>(o.n), o.dimensions()) > static_cast<double>(Matrix::kMostRows))
-    return fmt::format("--poisson {} --n {} has more than {} rows", o.poisson, o.n, Matrix::kMostRows);
+  if (std::pow(static_cast<double>(o.points()), o.dimensions()) > static_cast<double>(Matrix::kMostRows))
+    return fmt::format("--poisson {} --n {} has more than {} rows", o.poisson, o.points(), Matrix::kMostRows);
   return "";
 }
 
@@ -128,10 +127,10 @@ void on_first(const MpiProcess& process, const std::function<void()>& f) {
 Problem read_problem(const Options& o, const MpiProcess& process) {
   Problem p;
   p.dimensions = o.dimensions();
-  p.n = o.n;
+  p.n = o.points();
   p.rhs = o.rhs;
   if (p.dimensions > 0) {
-    p.matrix = poisson(p.dimensions, o.n);
+    p.matrix = poisson(p.dimensions, p.n);
   } else {
     Csr csr;
     on_first(process, [&] { csr = read_matrix(o.matrix); });
@@ -193,12 +192,12 @@ class Benchmark {
     flush_residuals();
   }
 
-  // All methods in all ways. False: a result is wrong.
-  bool run() {
+  // All methods in all ways. The exit status.
+  int run() {
     report_.fact("mpi", mpi_library());
     report_.fact("ranks", process_.ranks());
     streams_.describe(report_);
-    report_.fact("matrix", o_.matrix.empty() ? fmt::format("poisson {} n {}", o_.poisson, o_.n) : o_.matrix);
+    report_.fact("matrix", o_.matrix.empty() ? fmt::format("poisson {} n {}", o_.poisson, o_.points()) : o_.matrix);
     report_.fact("matrix_rows", problem_.matrix.rows);
     report_.fact("matrix_nonzeros", problem_.matrix.nonzeros);
     report_.fact("rhs", o_.rhs);
@@ -212,10 +211,9 @@ class Benchmark {
         measure(method, way, baseline);
     }
     add_nic(report_, nic_);
-    if (process_.is_first())
-      report_.print(o_.format);
+    const int status = finish(report_, o_.format, process_);
     flush_residuals();
-    return report_.verified();
+    return status;
   }
 
  private:
@@ -241,10 +239,7 @@ class Benchmark {
     std::vector<double> trials, x;
     bool is_same = true;
     for (int trial = 0; trial < o_.trials; ++trial) {
-      process_.barrier();
-      const double begin = MPI_Wtime();
-      solve(o_.most());
-      trials.push_back(process_.largest(MPI_Wtime() - begin) * 1e6);
+      trials.push_back(process_.timed([&] { solve(o_.most()); }) * 1e6);
       std::vector<double> found = solver.solution();
       is_same = is_same && (trial == 0 || found == x);
       x = std::move(found);
@@ -349,16 +344,11 @@ class Benchmark {
   Json nic_;
 };
 
-int run(int argc, char** argv, const MpiProcess& process) {
-  Options options;
-  CLI::App app{"Conjugate gradients and pipelined ones of a sparse symmetric matrix, verified by the true residual."};
-  declare(app, options);
-  if (const auto status = parse(app, argc, argv, process))
-    return *status;
+int run(const Options& options, const MpiProcess& process) {
   try {
     if (const std::string what = mistake(options); !what.empty())
       return usage_error(process, "cg", what);
-    return Benchmark(options, process).run() ? 0 : kExitMismatch;
+    return Benchmark(options, process).run();
   } catch (const BadInput& bad) {
     if (process.is_first())
       fmt::print(stderr, "cg: {}\n", bad.what());
@@ -370,6 +360,8 @@ int run(int argc, char** argv, const MpiProcess& process) {
 }  // namespace lanyard::bench::cg
 
 int main(int argc, char** argv) {
-  lanyard::bench::MpiProcess process(&argc, &argv);
-  return lanyard::bench::cg::run(argc, argv, process);
+  using namespace lanyard::bench;
+  return run_program(
+      argc, argv, "Conjugate gradients and pipelined ones of a sparse symmetric matrix, verified by the true residual.",
+      cg::declare, cg::run);
 }

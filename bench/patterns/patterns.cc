@@ -16,6 +16,8 @@ namespace lanyard::bench::patterns {
 namespace {
 
 struct Options {
+  Options() { pattern.group = 0; }
+
   PatternOptions pattern;
   std::vector<std::string> back_ends;
   std::string sequence;
@@ -78,8 +80,8 @@ class Patterns {
   }
 
   // All cases by all back ends: those of the options, without any those that the memory allows.
-  // False: a result is wrong, or there is none.
-  bool run(const std::vector<PatternCase>& cases) {
+  // The exit status: kExitMismatch if a result is wrong, or there is none.
+  int run(const std::vector<PatternCase>& cases) {
     for (const PatternCase& one : cases) {
       double baseline = 0;
       for (const std::string& name : o_.back_ends)
@@ -90,11 +92,9 @@ class Patterns {
     }
     add_nic(report_, nic_);
     report_.remark("us of the slowest rank; GB/s of the median; checked: the first and the last iteration");
-    if (process_.is_first())
-      report_.print(o_.format);
     if (process_.is_first() && report_.rows().empty())
       fmt::print(stderr, "patterns: no back end could run\n");
-    return report_.verified() && !report_.rows().empty();
+    return finish(report_, o_.format, process_, !report_.rows().empty());
   }
 
  private:
@@ -164,13 +164,8 @@ class Patterns {
   Json nic_;
 };
 
-int run(int argc, char** argv, const MpiProcess& process) {
-  Options options;
-  options.pattern.group = 0;
-  CLI::App app{"Communication patterns between groups of ranks, by several back ends, checked byte by byte."};
-  declare(app, options);
-  if (const auto status = parse(app, argc, argv, process))
-    return *status;
+int run(const Options& given, const MpiProcess& process) {
+  Options options = given;
   PatternOptions& pattern = options.pattern;
   if (pattern.group == 0)
     pattern.group = std::max(process.ranks() / pattern.nodes, 1);
@@ -186,13 +181,15 @@ int run(int argc, char** argv, const MpiProcess& process) {
       return usage_error(
           process, "patterns",
           fmt::format("{}: the pattern has {} ranks, and the job {}", one.name, one.plan.ranks(), process.ranks()));
-  return Patterns(options, process).run(cases.value()) ? 0 : kExitMismatch;
+  return Patterns(options, process).run(cases.value());
 }
 
 }  // namespace
 }  // namespace lanyard::bench::patterns
 
 int main(int argc, char** argv) {
-  lanyard::bench::MpiProcess process(&argc, &argv);
-  return lanyard::bench::patterns::run(argc, argv, process);
+  using namespace lanyard::bench;
+  return run_program(argc, argv,
+                     "Communication patterns between groups of ranks, by several back ends, checked byte by byte.",
+                     patterns::declare, patterns::run);
 }
