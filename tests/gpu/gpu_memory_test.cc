@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "gpu/device/device.h"
-#include "gpu/device/loans.h"
 #include "tests/gpu/device_memory_contract.h"
 #include "tests/gpu/fake_driver.h"
 
