@@ -109,7 +109,7 @@ struct WorldMergedFlags : ::testing::TestWithParam<const char*> {};
 TEST_P(WorldMergedFlags, HasNoFinding) { expect_clean(GetParam(), 2'000); }
 INSTANTIATE_TEST_SUITE_P(World, WorldMergedFlags, ::testing::ValuesIn(kFlagConfigs));
 
-// The messages of collectives: see tools/lanyard/portfolio.cc. At the end all requests are freed.
+// The messages of collectives: see tools/lanyard/campaign.cc. At the end all requests are freed.
 TEST(WorldCollectives, HaveNoFinding) {
   const std::string program =
       "program=0-1:16i1aj1a_0-2:16t1i1aj1a_1-0:16t2i1aj1a_1-2:16t3i1aj1a_2-0:16t4i1aj1a_2-1:16t5i1aj1a_0-1:16t6i1"
