@@ -14,7 +14,6 @@
 #include "transport/cxi/fabric.h"
 #include "transport/cxi/library.h"
 #include "transport/cxi/objects.h"
-#include "transport/cxi/locality.h"
 #include "transport/cxi/ofi_nic.h"
 
 namespace lanyard::ofi {

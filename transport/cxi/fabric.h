@@ -1,4 +1,5 @@
-// Fabric: one endpoint on one network card, with its libfabric objects and the peers it can reach.
+// Locality: which network card is near. Fabric: one endpoint on one card, with its libfabric
+// objects and the peers it can reach.
 #ifndef LANYARD_TRANSPORT_CXI_FABRIC_H_
 #define LANYARD_TRANSPORT_CXI_FABRIC_H_
 
@@ -6,6 +7,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,10 +16,47 @@
 
 #include "transport/base/status.h"
 #include "transport/cxi/library.h"
-#include "transport/cxi/locality.h"
 #include "transport/nic/nic.h"
 
+struct hwloc_topology;
+
 namespace lanyard::ofi {
+
+struct PciAddress {
+  uint32_t domain = 0, bus = 0, device = 0, function = 0;
+
+  // From libfabric. Nothing for a NIC that is not a PCI device.
+  static std::optional<PciAddress> of(const fi_info& info);
+  std::string to_string() const;  // for example "0000:c1:00.0"
+};
+
+// How near this machine's devices are to the cores that this thread may run on, by hwloc.
+// HWLOC_XMLFILE may describe another machine. Threads: any, once loaded.
+class Locality {
+ public:
+  // Takes some milliseconds, on large machines a hundred. kFailed if hwloc fails.
+  static Result<Locality> load();
+
+  struct Place {
+    std::string numa_nodes;     // "3", or "0-1" if no node is nearer than another
+    std::string cores;          // "48-63": the cores that the device is attached to
+    uint32_t shared_cores = 0;  // the calling thread may run on this many of them
+  };
+  // Nothing if hwloc does not know the device.
+  std::optional<Place> place_of(PciAddress device) const;
+
+ private:
+  struct Destroy {
+    void operator()(hwloc_topology* topology) const;
+  };
+  explicit Locality(hwloc_topology* topology) : topology_(topology) {}
+
+  std::unique_ptr<hwloc_topology, Destroy> topology_;
+};
+
+// Returns the NIC of a getinfo() list that is nearest to the calling thread's cores; the first of
+// several that are equally near. Requires a list that is not empty.
+const fi_info* nearest(const fi_info* list, const Locality& locality);
 
 struct CloseFid {
   template <typename T>
