@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "gpu/layout.h"
+#include "gpu/packing.h"
 #include "transport/base/status.h"
 
 namespace lanyard::api {

@@ -16,7 +16,7 @@
 
 #include "api/communicators.h"
 #include "api/followed_calls.h"
-#include "gpu/layout.h"
+#include "gpu/packing.h"
 #include "transport/core/request.h"
 
 namespace lanyard::api {

@@ -1,4 +1,4 @@
-// LayoutLoop: one loop of a layout (gpu/layout.h), read by hosts and devices.
+// LayoutLoop: one loop of a layout (gpu/packing.h), read by hosts and devices.
 #ifndef LANYARD_GPU_LAYOUT_LOOP_H_
 #define LANYARD_GPU_LAYOUT_LOOP_H_
 
