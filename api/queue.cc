@@ -163,11 +163,7 @@ Refusal take_device_stream(Context& context, lanyard_queue& queue, Lanyard_Queue
   return {};
 }
 
-}  // namespace
-
 // ---- Waiting until a queue is empty
-
-namespace {
 
 using Clock = std::chrono::steady_clock;
 

@@ -164,9 +164,8 @@ Status check_names() {
     std::vector<std::string_view> names(std::begin(kProviderNames), std::end(kProviderNames));
     for (const Variable& each : variables())
       names.push_back(each.name);
-    const std::string_view nearest = *std::min_element(
-        names.begin(), names.end(),
-        [&](std::string_view a, std::string_view b) { return distance(name, a) < distance(name, b); });
+    const std::string_view nearest =
+        *std::ranges::min_element(names, {}, [&](std::string_view each) { return distance(name, each); });
     return {Code::kInvalidArgument, std::string(name) + " is not known: did you mean " + std::string(nearest) + "?"};
   }
   return {};
@@ -176,10 +175,9 @@ Status check_names() {
 
 bool Settings::is_known(std::string_view name) {
   return name.starts_with("LANYARD_TEST_") ||  // variables of the tests
-         std::find(std::begin(kProviderNames), std::end(kProviderNames), name) != std::end(kProviderNames) ||
-         std::any_of(std::begin(kIgnoredEndings), std::end(kIgnoredEndings),
-                     [&](std::string_view ending) { return name.ends_with(ending); }) ||
-         std::any_of(variables().begin(), variables().end(), [&](const Variable& each) { return each.name == name; });
+         std::ranges::find(kProviderNames, name) != std::end(kProviderNames) ||
+         std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); }) ||
+         std::ranges::any_of(variables(), [&](const Variable& each) { return each.name == name; });
 }
 
 Result<Settings> Settings::from_environment() {

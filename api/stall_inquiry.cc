@@ -332,10 +332,8 @@ void StallInquiry::follow(const StallAnswer& answer) {
   if (!next)
     return;
   const StallHop& hop = *next;
-  if (std::any_of(asked_.begin(), asked_.end(), [&](const Asked& each) { return each.hop == hop; })) {
-    ask_cycle_again();
-    return;
-  }
+  if (std::ranges::find(asked_, hop, &Asked::hop) != asked_.end())
+    return ask_cycle_again();
   if (asked_.size() >= kMostHops) {
     lines_.push_back("... (no more than " + std::to_string(kMostHops) + " processes are asked)");
     return;
@@ -347,8 +345,7 @@ void StallInquiry::follow(const StallAnswer& answer) {
 // The last process waits for one that was asked before. Asks the processes from that one on again.
 void StallInquiry::ask_cycle_again() {
   const StallHop first = *asked_.back().next;
-  asked_.erase(asked_.begin(),
-               std::find_if(asked_.begin(), asked_.end(), [&](const Asked& each) { return each.hop == first; }));
+  asked_.erase(asked_.begin(), std::ranges::find(asked_, first, &Asked::hop));
   confirming_ = 0;
   ask(first);
 }
@@ -368,7 +365,7 @@ void StallInquiry::confirm(const StallAnswer& answer) {
 
 void StallInquiry::conclude_cycle() {
   const StallHop& first = asked_.front().hop;
-  if (std::all_of(asked_.begin(), asked_.end(), [](const Asked& each) { return each.is_done_here; })) {
+  if (std::ranges::all_of(asked_, &Asked::is_done_here)) {
     conclusion_ = "the programs of";
     for (const Asked& each : asked_)
       conclusion_ += (&each == &asked_.front() ? " " : " and ") + name(each.hop.rank);
@@ -444,7 +441,7 @@ void StallInquiry::on_message(Context& context, uint32_t from, std::span<const s
     return;
   }
   const auto& inquiries = context.inquiries();
-  const auto asker = std::find_if(inquiries.begin(), inquiries.end(), [&](const StallInquiry* each) {
+  const auto asker = std::ranges::find_if(inquiries, [&](const StallInquiry* each) {
     return each->waiting_ && each->waiting_->rank == from && each->id_ == header.id;
   });
   if (asker == inquiries.end())
