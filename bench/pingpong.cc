@@ -135,8 +135,7 @@ class Pingpong {
       if (options_.doorbell && mode.means == Means::kQueue && mode.way != Way::kReady &&
           (mode.way != Way::kGraph || streams_.has_device()))
         measure_doorbell(mode);
-    std::stable_sort(report_.rows().begin(), report_.rows().end(),
-                     [](const Json& a, const Json& b) { return a["bytes"] < b["bytes"]; });
+    std::ranges::stable_sort(report_.rows(), {}, [](const Json& row) { return row["bytes"].get<size_t>(); });
     if (nccl_ != nullptr)
       report_.fact("nccl", nccl_->version());
     add_nic(report_, info());

@@ -12,16 +12,19 @@ static void give(int code, f_ref error) {
     *error = code;
 }
 
-/* Passes on the code of a call, and its new info object if it succeeded. */
-static void give_info(int code, MPI_Info made, f_ref info, f_ref error) {
-  if (code == MPI_SUCCESS)
-    *info = PMPI_Info_c2f(made);
-  give(code, error);
-}
-
 /* A procedure that is one call of C. */
 #define CALL(name, PARAMETERS, call) \
   void lanyard_f_##name PARAMETERS { give(call, error); }
+
+/* The same for a call that makes an info object. */
+#define GET_INFO(name, PARAMETERS, function, object) \
+  void lanyard_f_##name PARAMETERS {                 \
+    MPI_Info made = MPI_INFO_NULL;                   \
+    const int code = function(object, &made);        \
+    if (code == MPI_SUCCESS)                         \
+      *info = PMPI_Info_c2f(made);                   \
+    give(code, error);                               \
+  }
 
 /* ---- Streams and queues */
 
@@ -37,12 +40,7 @@ CALL(queue_init_device, (Lanyard_Queue * queue, f_in type, void* const* stream_a
      Lanyard_Queue_init(queue, (Lanyard_Queue_type)*type, *stream_address))
 CALL(queue_free, (Lanyard_Queue * queue, f_ref error), Lanyard_Queue_free(queue))
 CALL(queue_wait, (const Lanyard_Queue* queue, f_ref error), Lanyard_Queue_wait(*queue))
-
-void lanyard_f_queue_get_info(const Lanyard_Queue* queue, f_ref info, f_ref error) {
-  MPI_Info made = MPI_INFO_NULL;
-  const int code = Lanyard_Queue_get_info(*queue, &made);
-  give_info(code, made, info, error);
-}
+GET_INFO(queue_get_info, (const Lanyard_Queue* queue, f_ref info, f_ref error), Lanyard_Queue_get_info, *queue)
 
 /* LANYARD_ERR_QUEUE and its like. */
 #define ERROR_CLASS(name, kind) \
@@ -60,12 +58,8 @@ ERROR_CLASS(nic, LANYARD_ERROR_NIC)
 CALL(request_set_info, (f_in request, f_in info, f_ref error),
      Lanyard_Request_set_info(PMPI_Request_f2c(*request), PMPI_Info_f2c(*info)))
 CALL(is_matched, (f_in request, int* flag, f_ref error), Lanyard_Is_matched(PMPI_Request_f2c(*request), flag))
-
-void lanyard_f_request_get_info(f_in request, f_ref info, f_ref error) {
-  MPI_Info made = MPI_INFO_NULL;
-  const int code = Lanyard_Request_get_info(PMPI_Request_f2c(*request), &made);
-  give_info(code, made, info, error);
-}
+GET_INFO(request_get_info, (f_in request, f_ref info, f_ref error), Lanyard_Request_get_info,
+         PMPI_Request_f2c(*request))
 
 static int imatchall(int count, MPI_Request requests[], f_ref match_request) {
   MPI_Request match = MPI_REQUEST_NULL;
