@@ -1,6 +1,6 @@
 // Code that all benchmarks share: MPI set-up, checks of MPI's return codes, and command lines.
 //
-// A failed MPI call ends the whole job with the call's name and MPI's text for the code.
+// A failed call ends the whole job with MPI's text for the code.
 #ifndef LANYARD_BENCH_PROGRAM_H_
 #define LANYARD_BENCH_PROGRAM_H_
 

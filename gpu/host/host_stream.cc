@@ -276,7 +276,7 @@ void HostStream::serve() {
     const uint64_t seen = helper_.activity();
     const uint64_t executed_before = ring_.executed();
     const Outcome outcome = run(Runner::kOwnThread);
-    if (ring_.executed() != executed_before)
+    if (outcome != Outcome::kBusy && ring_.executed() != executed_before)
       spin.renew();
     switch (outcome) {
       case Outcome::kMore: break;

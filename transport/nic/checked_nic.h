@@ -2,7 +2,7 @@
 // builds and tests.
 //
 // The caller gets the Status that nic.h documents, even where a driver need not notice the error:
-// closed ids, bad descriptors (descriptor.h), kinds that caps() does not list. Such a call does not
+// closed ids, bad descriptors (driver.h), kinds that caps() does not list. Such a call does not
 // reach the driver.
 //
 // It checks the driver by LANYARD_CHECK:
