@@ -117,8 +117,8 @@ bool all_named(const std::vector<MPI_Datatype>& datatypes) {
 }
 
 // Counts the collective, and fills its record by build(builder). That is done only when the record
-// is needed, but at once if a datatype is not predefined: the program may free it. If the collective
-// cannot be matched, the record says why.
+// is needed, but at once if a datatype is not predefined: the program may free it. If the
+// collective cannot be matched, the record says why.
 template <typename Build>
 int remember(const Made& made, const char* name, const std::vector<MPI_Datatype>& datatypes, Build build) {
   Context* context = Context::get();
@@ -238,7 +238,8 @@ void build_allreduce(Builder& builder, const void* from, const Block& into, MPI_
       {reduction.element, reduction.operation, elements, std::move(parts)}, own, to, bytes};
 }
 
-// `to` has a block for each rank. If the buffer of `from` is MPI_IN_PLACE, the rest of it is ignored.
+// `to` has a block for each rank. If the buffer of `from` is MPI_IN_PLACE, the rest of it is
+// ignored.
 void build_allgather(Builder& builder, const Block& from, const std::vector<Block>& to)
     LANYARD_REQUIRES(context_locked) {
   const auto rank = static_cast<size_t>(builder.rank());

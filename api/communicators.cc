@@ -177,8 +177,8 @@ Result<uint32_t> Communicators::world_rank(CommunicatorName& name, int member) {
 }  // namespace lanyard::api
 
 // ---- The constructors of communicators. Each is collective over its first argument, except
-// MPI_Comm_create_group: other ranks of the parent do not call it. So its child is not counted among
-// the children of the parent; tag and group identify it.
+// MPI_Comm_create_group: other ranks of the parent do not call it. So its child is not counted
+// among the children of the parent; tag and group identify it.
 
 using namespace lanyard::api;
 

@@ -25,8 +25,8 @@ constexpr std::chrono::milliseconds kSleep{1};
 // A matching call polls the NIC after beginning this many matches.
 constexpr size_t kBetweenPolls = 64;
 
-// The error if the record cannot be matched. `resume`: accepts a match that an earlier blocking call
-// gave up at its deadline.
+// The error if the record cannot be matched. `resume`: accepts a match that an earlier blocking
+// call gave up at its deadline.
 Refusal check_record(Context& context, RequestRecord* record, MPI_Request request, bool resume)
     LANYARD_REQUIRES(context_locked) {
   if (record == nullptr)

@@ -106,9 +106,9 @@ class RequestTable {
   std::vector<Records::node_type> erased_;  // empty, but other threads may still read them
 };
 
-// The request handles that MPI's own calls must check: match requests, and requests that were passed
-// to a matching function. Every MPI_Test of a program asks it, so the answer for other handles takes
-// a few instructions, without a lock or a call.
+// The request handles that MPI's own calls must check: match requests, and requests that were
+// passed to a matching function. Every MPI_Test of a program asks it, so the answer for other
+// handles takes a few instructions, without a lock or a call.
 //
 // A multiset of handles. may_have() may be true for a handle that is not in it, but is never false
 // for one that is. Add and remove handles under the context's lock; any thread may ask.

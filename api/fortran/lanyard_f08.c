@@ -1,5 +1,5 @@
-/* The procedures of the module lanyard_f08 whose arguments Fortran passes by address. Each calls the
- * function of lanyard.h of its name. `error` is optional. */
+/* The procedures of the module lanyard_f08 whose arguments Fortran passes by address. Each calls
+ * the function of lanyard.h of its name. `error` is optional. */
 
 #include "lanyard/lanyard.h"
 
@@ -96,8 +96,8 @@ ON_REQUESTS(enqueue_waitall, (const Lanyard_Queue* queue, f_in count, f_ref requ
 
 /* ---- Persistent collectives
  * All processes must count the same collectives of a communicator (api/communicators.h), in any
- * language and binding. So the MPI's own routines that would bypass Lanyard are the same as those of
- * the module. */
+ * language and binding. So the MPI's own routines that would bypass Lanyard are the same as those
+ * of the module. */
 
 /* C's constants, for the module, which has only Fortran's. */
 void* lanyard_f_in_place(void) { return MPI_IN_PLACE; }

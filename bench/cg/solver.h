@@ -31,8 +31,8 @@ constexpr std::array kPartNames = {"product", "halo", "dot", "sum", "axpy", "loo
 // One thread. Every rank makes the same calls in the same order; errors end the job.
 class Solver {
  public:
-  // Collective over MPI_COMM_WORLD. `way`: as in Communication. `most_iterations`: of any solve. The
-  // matrix and the stream must outlive the solver. The stream has no queue yet.
+  // Collective over MPI_COMM_WORLD. `way`: as in Communication. `most_iterations`: of any solve.
+  // The matrix and the stream must outlive the solver. The stream has no queue yet.
   Solver(bool is_pipelined, const std::string& way, const LocalMatrix& matrix, int64_t most_iterations, Stream& stream)
       : matrix_(matrix),
         stream_(stream),
@@ -102,7 +102,8 @@ class Solver {
   std::vector<double> solution() const { return x_.read(); }
   Json info() const { return communication_.info(); }
 
-  // From now on the stream records how long each step takes. spent(): ns in the last solve, by part.
+  // From now on the stream records how long each step takes. spent(): ns in the last solve, by
+  // part.
   void measure() { is_measuring_ = true; }
   std::vector<int64_t> spent() const { return spent_.read(); }
 

@@ -267,7 +267,8 @@ class VendorDriver final : public Driver {
     return current_ordinal();
   }
   int current_device() override {
-    // Check for a context first. Without one, CUDA's driver reports an error to tools that watch it.
+    // Check for a context first. Without one, CUDA's driver reports an error to tools that watch
+    // it.
     const Result<ContextHandle> context = current_context();
     if (!context.ok() || context.value() == nullptr)
       return 0;

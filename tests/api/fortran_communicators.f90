@@ -38,8 +38,8 @@ program fortran_communicators
 
   call use_and_free(MPI_COMM_WORLD, "MPI_COMM_WORLD")
   call use_and_free(MPI_COMM_SELF, "MPI_COMM_SELF")
-  ! Open MPI 4.1 sends the edges by tags (-50, -51) that its nonblocking collectives reach after some
-  ! twenty communicators, and may then mistake one for the other. So this one comes early.
+  ! Open MPI 4.1 sends the edges by tags (-50, -51) that its nonblocking collectives reach after
+  ! some twenty communicators, and may then mistake one for the other. So this one comes early.
   call MPI_Dist_graph_create(MPI_COMM_WORLD, 1, [rank], [1], [modulo(rank + 1, ranks)], MPI_UNWEIGHTED, &
                              MPI_INFO_NULL, .false., made)
   call use_and_free(made, "MPI_Dist_graph_create")

@@ -1,5 +1,6 @@
-// Stall reports: at every stage of an iteration (api/doc/protocol.md, P1) Queue::explain_stall names
-// the first event that is missing. Requests with MPI_PROC_NULL. Orders of events: world_test.cc.
+// Stall reports: at every stage of an iteration (api/doc/protocol.md, P1) Queue::explain_stall
+// names the first event that is missing. Requests with MPI_PROC_NULL. Orders of events:
+// world_test.cc.
 #include <gtest/gtest.h>
 
 #include <algorithm>

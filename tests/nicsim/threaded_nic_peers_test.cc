@@ -1,6 +1,5 @@
-// ThreadedNic and its peers: one that the test plays, so that operations stay in flight as long as
-// the test wants; one that is gone (N12); and one in another process whose memory has been
-// unmapped.
+// ThreadedNic and its peers. The test plays one, so operations stay in flight as long as it wants.
+// Another is gone (N12), and another is a process whose memory has been unmapped.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>

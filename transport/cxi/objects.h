@@ -47,9 +47,9 @@ class OfiCounter {
   std::atomic<bool> open_{false};
 };
 
-// Makes the keys of regions. The driver chooses the keys, so none is ever reused (N8). They have 4 bytes, as the CXI
-// provider requires. Bits 0 and 1 are 01 if the memory is not aligned to 8 bytes, so that atomics can be refused. Other
-// values say nothing.
+// Makes the keys of regions. The driver chooses the keys, so none is ever reused (N8). They have 4
+// bytes, as the CXI provider requires. Bits 0 and 1 are 01 if the memory is not aligned to 8 bytes,
+// so that atomics can be refused. Other values say nothing.
 class KeyMaker {
  public:
   // `given`: the number of the last key. Skips the first keys, because the CXI provider makes

@@ -276,8 +276,8 @@ Status CheckedNic::post_batch(size_t entries, Post post) {
   return status;
 }
 
-// Records what an operation that was `taken` may do to its counter, now or later. A refused one must
-// have changed none of its counters.
+// Records what an operation that was `taken` may do to its counter, now or later. A refused one
+// must have changed none of its counters.
 void CheckedNic::account(const Op& op, CounterId trigger, bool taken) {
   if (!taken && trigger.valid())
     sample(trigger);

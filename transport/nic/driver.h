@@ -1,4 +1,5 @@
-// What drivers share: checks of descriptors, records of failures, and the table of prepared operations.
+// What drivers share: checks of descriptors, records of failures, and the table of prepared
+// operations.
 #ifndef LANYARD_TRANSPORT_NIC_DRIVER_H_
 #define LANYARD_TRANSPORT_NIC_DRIVER_H_
 
@@ -28,7 +29,8 @@ struct Extent {
   bool open = false;  // false if there is no such region
 };
 
-// Checks an operation's descriptor. `Open` tells what is open now, for any id. It is copied and must have:
+// Checks an operation's descriptor. `Open` tells what is open now, for any id. It is copied and
+// must have:
 //   bool has_counter(CounterId) const;
 //   bool has_peer(uint32_t) const;
 //   bool misaligned(RemoteKey) const;       // as far as the key tells
@@ -119,8 +121,9 @@ class FailureLog {
   uint64_t total_ = 0;
 };
 
-// The prepared operations of a NIC (nic.h, N14). T is Op, or the NIC's own form of it. An operation keeps its address
-// until remove(). Memory grows in chunks, each twice as large as the one before, and is reused.
+// The prepared operations of a NIC (nic.h, N14). T is Op, or the NIC's own form of it. An operation
+// keeps its address until remove(). Memory grows in chunks, each twice as large as the one before,
+// and is reused.
 //
 // Threads: one at a time, except find(), which may run beside calls for other operations.
 template <typename T>

@@ -7,7 +7,8 @@
 #   spack dev-build lanyard@0.1.0        # in the root of Lanyard's tree
 #
 # Spack provides MPICH and libfabric. The system must provide Boost 1.81, CLI11, fmt, hwloc, Nettle,
-# zlib and JSON for Modern C++: the build does not look elsewhere. tools/setup lists Debian's packages.
+# zlib and JSON for Modern C++: the build does not look elsewhere. tools/setup lists Debian's
+# packages.
 from spack.package import *
 
 
