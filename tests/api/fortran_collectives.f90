@@ -37,7 +37,6 @@ program fortran_collectives
   use fortran_checks
   implicit none
 
-  integer, parameter :: rounds = 4
   integer(count_kind), parameter :: one = 1
   type(MPIX_Host_stream) :: stream
   type(MPIX_Queue) :: queue
@@ -48,10 +47,7 @@ program fortran_collectives
   call begin_checks()
   call MPIX_Host_stream_create(stream)
   call MPIX_Queue_init(queue, MPIX_QUEUE_HOST, stream)
-  call broadcasts()
   call absolute_broadcasts()
-  call reductions()
-  call gathers()
   call refusals()
   call MPI_Cart_create(MPI_COMM_WORLD, 1, [ranks], [.true.], .false., line)
   by_own = mod(rank, 2) == 0
@@ -84,29 +80,6 @@ contains
     call MPIX_Queue_wait(queue)
   end subroutine
 
-  ! A scalar, and an array of two dimensions.
-  subroutine broadcasts()
-    type(MPI_Request) :: requests(2)
-    real, asynchronous :: scalar
-    double precision, asynchronous :: matrix(3, 2)
-    integer :: round, i
-    call MPIX_Bcast_init(scalar, 1, MPI_REAL, 0, MPI_COMM_WORLD, MPI_INFO_NULL, requests(1))
-    call MPIX_Bcast_init(matrix, 6, MPI_DOUBLE_PRECISION, ranks - 1, MPI_COMM_WORLD, MPI_INFO_NULL, requests(2))
-    call MPIX_Matchall(2, requests, MPI_STATUSES_IGNORE)
-    do round = 1, rounds
-      scalar = merge(real(round), -1.0, rank == 0)
-      matrix = -1
-      if (rank == ranks - 1) matrix = reshape([(dble(10 * round + i), i = 1, 6)], [3, 2])
-      call MPIX_Enqueue_startall(queue, 2, requests)
-      call MPIX_Enqueue_waitall(queue, 2, requests)
-      call MPIX_Queue_wait(queue)
-      call check(nint(scalar) == round, "a broadcast scalar")
-      call check(all(nint(matrix) == reshape([(10 * round + i, i = 1, 6)], [3, 2])), "a broadcast matrix")
-    end do
-    call MPI_Request_free(requests(1))
-    call MPI_Request_free(requests(2))
-  end subroutine
-
   ! With MPI_BOTTOM, the datatype holds absolute addresses.
   subroutine absolute_broadcasts()
     type(MPI_Request) :: request
@@ -125,55 +98,6 @@ contains
     call run(request)
     call check(one == 7 .and. other == 8, "a broadcast from absolute addresses")
     call MPI_Request_free(request)
-  end subroutine
-
-  subroutine reductions()
-    type(MPI_Request) :: requests(2)
-    integer, asynchronous :: own(3), total(3), in_place(3)
-    integer :: round, i
-    call MPIX_Allreduce_init(own, total, 3, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, requests(1))
-    call MPIX_Allreduce_init(MPI_IN_PLACE, in_place, 3, MPI_INTEGER, MPI_MAX, MPI_COMM_WORLD, MPI_INFO_NULL, &
-                             requests(2))
-    call MPIX_Matchall(2, requests, MPI_STATUSES_IGNORE)
-    do round = 1, rounds
-      own = [(rank + i * round, i = 1, 3)]
-      in_place = own
-      total = -1
-      call MPIX_Enqueue_startall(queue, 2, requests)
-      call MPIX_Enqueue_waitall(queue, 2, requests)
-      call MPIX_Queue_wait(queue)
-      call check(all(total == [(ranks * (ranks - 1) / 2 + ranks * i * round, i = 1, 3)]), "a sum")
-      call check(all(in_place == [(ranks - 1 + i * round, i = 1, 3)]), "a maximum in place")
-    end do
-    call MPI_Request_free(requests(1))
-    call MPI_Request_free(requests(2))
-  end subroutine
-
-  subroutine gathers()
-    type(MPI_Request) :: requests(2)
-    character, asynchronous :: own, letters(ranks)
-    integer, asynchronous :: in_place(2, 0:ranks - 1)
-    integer :: round, of
-    call MPIX_Allgather_init(own, 1, MPI_CHARACTER, letters, 1, MPI_CHARACTER, MPI_COMM_WORLD, MPI_INFO_NULL, &
-                             requests(1))
-    call MPIX_Allgather_init(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in_place, 2, MPI_INTEGER, MPI_COMM_WORLD, &
-                             MPI_INFO_NULL, requests(2))
-    call MPIX_Matchall(2, requests, MPI_STATUSES_IGNORE)
-    do round = 1, rounds
-      own = achar(iachar("a") + rank + round)
-      letters = "-"
-      in_place = -1
-      in_place(:, rank) = [rank, round]
-      call MPIX_Enqueue_startall(queue, 2, requests)
-      call MPIX_Enqueue_waitall(queue, 2, requests)
-      call MPIX_Queue_wait(queue)
-      call check(all(letters == [(achar(iachar("a") + of + round), of = 0, ranks - 1)]), "gathered letters")
-      do of = 0, ranks - 1
-        call check(all(in_place(:, of) == [of, round]), "numbers gathered in place")
-      end do
-    end do
-    call MPI_Request_free(requests(1))
-    call MPI_Request_free(requests(2))
   end subroutine
 
   subroutine refusals()
@@ -213,46 +137,66 @@ contains
     call run_once(request)
   end subroutine
 
+  ! Of an array of two dimensions.
   subroutine broadcast()
+    integer(count_kind), parameter :: six = 6
     type(MPI_Request) :: request
-    integer, asynchronous :: number
+    double precision, asynchronous :: matrix(3, 2)
+    integer :: i
     if (by_own) then
-      call own_Bcast_init(number, one, MPI_INTEGER, 0, MPI_COMM_WORLD, MPI_INFO_NULL, request)
+      call own_Bcast_init(matrix, six, MPI_DOUBLE_PRECISION, ranks - 1, MPI_COMM_WORLD, MPI_INFO_NULL, request)
     else
-      call MPIX_Bcast_init(number, 1, MPI_INTEGER, 0, MPI_COMM_WORLD, MPI_INFO_NULL, request)
+      call MPIX_Bcast_init(matrix, 6, MPI_DOUBLE_PRECISION, ranks - 1, MPI_COMM_WORLD, MPI_INFO_NULL, request)
     end if
-    number = merge(7, -1, rank == 0)
+    matrix = -1
+    if (rank == ranks - 1) matrix = reshape([(dble(i), i = 1, 6)], [3, 2])
     call run_once(request)
-    call check(number == 7, "a broadcast")
+    call check(all(nint(matrix) == reshape([(i, i = 1, 6)], [3, 2])), "a broadcast")
   end subroutine
 
+  ! Also in place.
   subroutine reduce()
-    type(MPI_Request) :: request
-    integer, asynchronous :: sum
+    type(MPI_Request) :: requests(2)
+    integer, asynchronous :: own, most, sum
     if (by_own) then
-      call own_Allreduce_init(MPI_IN_PLACE, sum, one, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, request)
+      call own_Allreduce_init(own, most, one, MPI_INTEGER, MPI_MAX, MPI_COMM_WORLD, MPI_INFO_NULL, requests(1))
+      call own_Allreduce_init(MPI_IN_PLACE, sum, one, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, requests(2))
     else
-      call MPIX_Allreduce_init(MPI_IN_PLACE, sum, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, request)
+      call MPIX_Allreduce_init(own, most, 1, MPI_INTEGER, MPI_MAX, MPI_COMM_WORLD, MPI_INFO_NULL, requests(1))
+      call MPIX_Allreduce_init(MPI_IN_PLACE, sum, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, requests(2))
     end if
+    own = rank
     sum = rank
-    call run_once(request)
+    call run_once(requests(1))
+    call run_once(requests(2))
+    call check(most == ranks - 1, "an allreduce")
     call check(sum == ranks * (ranks - 1) / 2, "an allreduce in place")
   end subroutine
 
+  ! Also in place.
   subroutine gather()
-    type(MPI_Request) :: request
+    type(MPI_Request) :: requests(2)
+    character, asynchronous :: own, letters(ranks)
     integer, asynchronous :: all_of(0:ranks - 1)
     integer :: i
     if (by_own) then
+      call own_Allgather_init(own, one, MPI_CHARACTER, letters, one, MPI_CHARACTER, MPI_COMM_WORLD, MPI_INFO_NULL, &
+                              requests(1))
       call own_Allgather_init(MPI_IN_PLACE, one, MPI_INTEGER, all_of, one, MPI_INTEGER, MPI_COMM_WORLD, &
-                              MPI_INFO_NULL, request)
+                              MPI_INFO_NULL, requests(2))
     else
-      call MPIX_Allgather_init(MPI_IN_PLACE, 1, MPI_INTEGER, all_of, 1, MPI_INTEGER, MPI_COMM_WORLD, MPI_INFO_NULL, &
-                               request)
+      call MPIX_Allgather_init(own, 1, MPI_CHARACTER, letters, 1, MPI_CHARACTER, MPI_COMM_WORLD, MPI_INFO_NULL, &
+                               requests(1))
+      call MPIX_Allgather_init(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all_of, 1, MPI_INTEGER, MPI_COMM_WORLD, &
+                               MPI_INFO_NULL, requests(2))
     end if
+    own = achar(iachar("a") + rank)
+    letters = "-"
     all_of = -1
     all_of(rank) = 10 * rank
-    call run_once(request)
+    call run_once(requests(1))
+    call run_once(requests(2))
+    call check(all(letters == [(achar(iachar("a") + i), i = 0, ranks - 1)]), "an allgather")
     call check(all(all_of == [(10 * i, i = 0, ranks - 1)]), "an allgather in place")
   end subroutine
 
