@@ -90,14 +90,6 @@ class GpuApi : public ::testing::Test {
                       .ok());
     }
   }
-  void synchronize() {
-    while (true) {
-      const Result<bool> empty = gpu().driver().is_empty(handle_);
-      ASSERT_TRUE(empty.ok()) << empty.status().to_string();
-      if (empty.value())
-        return;
-    }
-  }
   static void fill(std::byte* memory, size_t bytes, uint64_t seed) {
     for (size_t i = 0; i < bytes; ++i)
       memory[i] = static_cast<std::byte>(content_word(seed, i / 8) >> (8 * (i % 8)));

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <optional>
 
 #include "gpu/device/backend.h"
 #include "gpu/device/driver.h"
@@ -57,7 +56,6 @@ class Gpu {
 
   gpu::Driver& driver() { return *driver_; }
   Backend& backend() { return *backend_; }
-  GpuProgram& program() { return program_; }
   gpu::ContextHandle context(int device = 0) { return driver_->context_of_device(device).value(); }
 
   std::unique_ptr<Stream> make_stream(int device = 0) {
@@ -224,33 +222,6 @@ TEST_F(GpuTest, NothingWaitsForAStreamThatWaits) {
   held->give_count(count);
   memory().give_staging(more);
   memory().give_staging(host);
-}
-
-TEST_F(GpuTest, AReplayedGraphCountsCorrectly) {
-  const std::unique_ptr<Stream> stream = gpu().make_stream();
-  const StreamHandle handle = gpu().handle_of(*stream);
-  uint64_t* const count = stream->take_count(0).value();
-  uint64_t* const word = words();
-  StreamOp next{.kind = StreamOp::Kind::kWaitNext64, .word = word + 8, .value = 1};
-  next.count = count;
-  const gpu::Inside inside(gpu().driver(), gpu().context());
-  ASSERT_TRUE(works(gpu().program().begin_capture(handle)));
-  EXPECT_NE(stream->capturing(), 0u);
-  EXPECT_EQ(stream->enqueue(std::vector{wait64(word, 1)}).code(), Code::kUnsupported);
-  EXPECT_TRUE(works(stream->enqueue(std::vector{add64(word, 1), next, add64(word + 16, 1), write64(word + 24, 5)})));
-  EXPECT_TRUE(stream->poll());
-  const Result<void*> graph = gpu().program().end_capture(handle);
-  ASSERT_TRUE(works(graph.status()));
-  EXPECT_EQ(stream->capturing(), 0u);
-  for (uint64_t round = 1; round <= 1000; ++round) {
-    ASSERT_TRUE(works(gpu().program().replay(graph.value(), handle)));
-    ASSERT_TRUE(eventually([&] { return load(word) == round; }));
-    EXPECT_EQ(load(word + 16), round - 1);
-    store(word + 8, round);
-    ASSERT_TRUE(eventually([&] { return load(word + 16) == round; }));
-  }
-  EXPECT_TRUE(runs_empty(*stream));
-  EXPECT_EQ(load(word + 24), 5u);
 }
 
 }  // namespace
