@@ -31,15 +31,26 @@ int die_unseen() {
   return 0;
 }
 
-// Calls before MPI_Init and after MPI_Finalize: reported once per process, otherwise harmless.
+// Calls before MPI_Init and after MPI_Finalize: errors that are reported once per process, otherwise
+// harmless.
 int call_outside() {
-  for (int i = 0; i < 1000; ++i)
-    MPIX_Queue_wait(MPIX_QUEUE_NULL);
+  MPI_Request none = MPI_REQUEST_NULL;
+  bool right = true;
+  const auto call_often = [&] {
+    for (int i = 0; i < 1000; ++i)
+      right &= MPIX_Match(&none, MPI_STATUS_IGNORE) == MPI_ERR_OTHER;
+    right &= MPIX_Queue_wait(MPIX_QUEUE_NULL) == MPI_ERR_OTHER && MPIX_ERR_QUEUE == MPI_ERR_OTHER;
+  };
+  call_often();
   MPI_Init(nullptr, nullptr);
+  MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
+  MPIX_Queue queue = MPIX_QUEUE_NULL;
+  MPIX_Host_stream_create(&stream);
+  MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream);
+  right &= MPIX_Queue_free(&queue) == MPI_SUCCESS && MPIX_Host_stream_free(&stream) == MPI_SUCCESS;
   MPI_Finalize();
-  for (int i = 0; i < 1000; ++i)
-    MPIX_Queue_wait(MPIX_QUEUE_NULL);
-  std::printf("still alive\n");
+  call_often();
+  std::printf(right ? "still alive\n" : "wrong codes\n");
   return 0;
 }
 
@@ -133,6 +144,7 @@ TEST(AChild, ThatCallsOutsideOfInitAndFinalizeGetsOneMessage) {
   int status = 1;
   const std::string text = run_child(4, &status);
   EXPECT_EQ(count(text, "lanyard: "), 1u) << text;
+  EXPECT_EQ(count(text, "not initialised, or is finalised"), 1u) << text;
   EXPECT_EQ(count(text, "still alive"), 1u) << text;
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }

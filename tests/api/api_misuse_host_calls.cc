@@ -18,22 +18,30 @@ struct HostCalls : MisuseOfPair {
     in.poison();
   }
 
-  // Expects that every completion call of MPI is refused.
+  // Expects that every completion call of MPI is refused as a whole: with another request in the
+  // call, that one is not completed either.
   void refuse_completion() {
-    int flag = 0, index = 0, count = 0;
-    std::array<int, 2> indices;
-    std::array<MPI_Status, 2> statuses;
+    constexpr int kUntouched = -77;
+    int flag = kUntouched, index = kUntouched, count = kUntouched;
+    std::array<int, 3> indices;
+    std::array<MPI_Status, 3> statuses;
     MPI_Request* one = pair.at(0);
-    MPI_Request* all = pair.data();
+    std::array<MPI_Request, 3> three{MPI_REQUEST_NULL, pair[0], pair[1]};
+    MPI_Irecv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &three[0]);
+    const std::array<MPI_Request, 3> before = three;
+    MPI_Request* all = three.data();
     const std::initializer_list<std::string> facts{"recv", myself(), "tag 3", "40 B", "queue"};
     refused([&] { return MPI_Wait(one, &statuses[0]); }, MPI_ERR_REQUEST, facts);
     refused([&] { return MPI_Test(one, &flag, &statuses[0]); }, MPI_ERR_REQUEST, facts);
-    refused([&] { return MPI_Waitall(2, all, statuses.data()); }, MPI_ERR_REQUEST, facts);
-    refused([&] { return MPI_Testall(2, all, &flag, statuses.data()); }, MPI_ERR_REQUEST, facts);
-    refused([&] { return MPI_Waitany(2, all, &index, &statuses[0]); }, MPI_ERR_REQUEST, facts);
-    refused([&] { return MPI_Testany(2, all, &index, &flag, &statuses[0]); }, MPI_ERR_REQUEST, facts);
-    refused([&] { return MPI_Waitsome(2, all, &count, indices.data(), statuses.data()); }, MPI_ERR_REQUEST, facts);
-    refused([&] { return MPI_Testsome(2, all, &count, indices.data(), statuses.data()); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Waitall(3, all, statuses.data()); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Testall(3, all, &flag, statuses.data()); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Waitany(3, all, &index, &statuses[0]); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Testany(3, all, &index, &flag, &statuses[0]); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Waitsome(3, all, &count, indices.data(), statuses.data()); }, MPI_ERR_REQUEST, facts);
+    refused([&] { return MPI_Testsome(3, all, &count, indices.data(), statuses.data()); }, MPI_ERR_REQUEST, facts);
+    EXPECT_EQ(three, before);
+    EXPECT_EQ((std::array{flag, index, count}), (std::array{kUntouched, kUntouched, kUntouched}));
+    EXPECT_TRUE(ok(MPI_Wait(&three[0], MPI_STATUS_IGNORE)));
     refused([&] { return MPI_Cancel(one); }, MPI_ERR_REQUEST, facts);
     refused([&] { return MPI_Request_get_status(*one, &flag, &statuses[0]); }, MPI_ERR_REQUEST, facts);
     for (int i = 0; i < 2; ++i) {

@@ -120,22 +120,6 @@ void at_finalize(void (*what)()) {
 }
 int callbacks = 0;
 
-// Returns what `call` writes to stderr.
-std::string said_by(const std::function<void()>& call) {
-  std::fflush(stderr);
-  const int before = dup(2);
-  FILE* file = std::tmpfile();
-  dup2(fileno(file), 2);
-  call();
-  std::fflush(stderr);
-  dup2(before, 2);
-  close(before);
-  std::string text(static_cast<size_t>(lseek(fileno(file), 0, SEEK_CUR)), '\0');
-  const ssize_t bytes = pread(fileno(file), text.data(), text.size(), 0);
-  std::fclose(file);
-  text.resize(bytes < 0 ? 0 : static_cast<size_t>(bytes));
-  return text;
-}
 bool refused(int code, int expected_class, const char* words) {
   int error_class = MPI_SUCCESS, length = 0;
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -147,49 +131,33 @@ bool refused(int code, int expected_class, const char* words) {
   return false;
 }
 
-// Threads call one after the other.
-CASE(Threads, Serialized) {
-  int provided = -1;
-  CHECK_OK(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
-  CHECK(provided >= MPI_THREAD_SERIALIZED);
-  learn_ranks();
-  ring.make();
-  ring.match();
-  for (int i = 0; i < 3; ++i)
-    std::thread([] { ring.verify(); }).join();
-  finalize();
-}
-
 // ---- The two intercepted calls that a process makes once
 
-void verify_initialised(int argc, char** argv, int argc_before, char** argv_before) {
-  int initialised = 0, finalised = 1;
+// Expects that `init` leaves the program's words as they are.
+void verify_init(int (*init)(int*, char***)) {
+  static char name[] = "program", option[] = "--option";
+  char* words[] = {name, option, nullptr};
+  char** argv = words;
+  int argc = 2, initialised = 0, finalised = 1;
+  CHECK_OK(init(&argc, &argv));
   MPI_Initialized(&initialised);
   MPI_Finalized(&finalised);
   CHECK(initialised && !finalised);
-  CHECK(argc == argc_before && argv == argv_before);
+  CHECK(argc == 2 && argv == words);
   learn_ranks();
   CHECK(ranks >= 1);
   finalize();
 }
 
-CASE(PassThrough, MPI_Init) {
-  static char name[] = "program", option[] = "--option";
-  char* words[] = {name, option, nullptr};
-  char** argv = words;
-  int argc = 2;
-  CHECK_OK(MPI_Init(&argc, &argv));
-  verify_initialised(argc, argv, 2, words);
-}
+CASE(PassThrough, MPI_Init) { verify_init(MPI_Init); }
 
 CASE(PassThrough, MPI_Init_thread) {
-  static char name[] = "program", option[] = "--option";
-  char* words[] = {name, option, nullptr};
-  char** argv = words;
-  int argc = 2, provided = -1;
-  CHECK_OK(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided));
-  CHECK(provided >= MPI_THREAD_FUNNELED && provided <= MPI_THREAD_MULTIPLE);
-  verify_initialised(argc, argv, 2, words);
+  verify_init([](int* argc, char*** argv) {
+    int provided = -1;
+    const int code = MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+    CHECK(provided >= MPI_THREAD_FUNNELED && provided <= MPI_THREAD_MULTIPLE);
+    return code;
+  });
 }
 
 // ---- Spawned processes
@@ -240,6 +208,23 @@ CASE(Spawned, ProcessesAreRefusedByNameAndMatchAmongThemselves) {
 // ---- Sessions
 
 #if MPI_VERSION >= 4
+// Returns what `call` writes to stderr.
+std::string said_by(const std::function<void()>& call) {
+  std::fflush(stderr);
+  const int before = dup(2);
+  FILE* file = std::tmpfile();
+  dup2(fileno(file), 2);
+  call();
+  std::fflush(stderr);
+  dup2(before, 2);
+  close(before);
+  std::string text(static_cast<size_t>(lseek(fileno(file), 0, SEEK_CUR)), '\0');
+  const ssize_t bytes = pread(fileno(file), text.data(), text.size(), 0);
+  std::fclose(file);
+  text.resize(bytes < 0 ? 0 : static_cast<size_t>(bytes));
+  return text;
+}
+
 MPI_Comm communicator_of(MPI_Session session) {
   MPI_Group group = MPI_GROUP_NULL;
   MPI_Comm communicator = MPI_COMM_NULL;
@@ -369,40 +354,6 @@ CASE(Finalize, CallbacksOfSelfMayMatchAndExchange) {
   });
   finalize();
   CHECK(callbacks == 1);
-}
-
-CASE(Finalize, CallsAfterItAreErrors) {
-  init();
-  ring.make();
-  ring.match();
-  ring.verify();
-  ring.free_requests();
-  ring.free_queue();
-  finalize();
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  CHECK(finalized);
-  MPI_Request none = MPI_REQUEST_NULL;
-  const std::string text = said_by([&] {
-    CHECK(MPIX_Match(&none, MPI_STATUS_IGNORE) == MPI_ERR_OTHER);
-    CHECK(MPIX_Queue_wait(MPIX_QUEUE_NULL) == MPI_ERR_OTHER);
-    CHECK(MPIX_ERR_QUEUE == MPI_ERR_OTHER);
-  });
-  CHECK(text.find("finalised") != std::string::npos);
-}
-
-CASE(Finalize, CallsBeforeInitAreErrors) {
-  MPI_Request none = MPI_REQUEST_NULL;
-  const std::string text = said_by([&] {
-    CHECK(MPIX_Match(&none, MPI_STATUS_IGNORE) == MPI_ERR_OTHER);
-    CHECK(MPIX_Queue_wait(MPIX_QUEUE_NULL) == MPI_ERR_OTHER);
-  });
-  CHECK(text.find("not initialised") != std::string::npos);
-  init();
-  ring.make();
-  ring.match();
-  ring.verify();
-  finalize();
 }
 
 }  // namespace

@@ -180,6 +180,8 @@ struct Unmatchable : Exchange {
   }
 };
 
+TEST_F(Unmatchable, NullRequests) { expect_refused(MPI_ERR_REQUEST, {"MPI_REQUEST_NULL"}); }
+
 TEST_F(Unmatchable, OrdinaryRequests) {
   ASSERT_TRUE(ok(MPI_Irecv(&in, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, &request)));
   expect_refused(MPI_ERR_REQUEST, {"not a persistent point-to-point request"});
