@@ -191,32 +191,18 @@ TEST_F(CollectiveCalls, AFailedMatchLeaksNothing) {
   barrier.run(queue);
 }
 
-TEST_F(CollectiveCalls, StartsAndWaitsAlternateLikeThoseOfAllRequests) {
-  Collective barrier(MPIX_Barrier_init, MPI_COMM_WORLD);
-  refused([&] { return MPIX_Enqueue_start(queue, barrier.address()); }, MPI_ERR_REQUEST, {"not matched"});
-  barrier.match();
-  refused([&] { return MPIX_Enqueue_wait(queue, barrier.address()); }, MPI_ERR_REQUEST, {"no start to wait for"});
-  refused([&] { return MPIX_Match(barrier.address(), MPI_STATUS_IGNORE); }, MPI_ERR_REQUEST,
-          {"MPI_Barrier of", "matched already"});
-  barrier.start(queue);
-  refused([&] { return MPIX_Enqueue_start(queue, barrier.address()); }, MPI_ERR_REQUEST,
-          {"previous start was not enqueued"});
-  MPI_Request request = barrier.handle();
-  refused([&] { return MPI_Request_free(&request); }, MPI_ERR_REQUEST, {"was not enqueued"});
-  barrier.wait(queue);
-  queue.wait();
-  barrier.run(queue);
-}
-
-TEST_F(CollectiveCalls, MatchInTheBackground) {
+TEST_F(CollectiveCalls, AreFreedOnlyAfterTheirWait) {
   Collective barrier(MPIX_Barrier_init, MPI_COMM_WORLD);
   MPI_Request match = MPI_REQUEST_NULL;
   ASSERT_TRUE(ok(MPIX_Imatch(barrier.address(), &match)));
   EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
-  int matched = 0;
-  EXPECT_TRUE(ok(MPIX_Is_matched(barrier.handle(), &matched)));
-  EXPECT_EQ(matched, 1);
-  barrier.run(queue);
+  refused([&] { return MPIX_Match(barrier.address(), MPI_STATUS_IGNORE); }, MPI_ERR_REQUEST,
+          {"MPI_Barrier of", "matched already"});
+  barrier.start(queue);
+  MPI_Request request = barrier.handle();
+  refused([&] { return MPI_Request_free(&request); }, MPI_ERR_REQUEST, {"was not enqueued"});
+  barrier.wait(queue);
+  queue.wait();
 }
 
 }  // namespace

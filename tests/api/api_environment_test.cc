@@ -1,7 +1,6 @@
 // Tests of the state before MPI_Init: programs that use little or nothing of Lanyard, wrong
 // settings, a missing NIC, and ranks with different NICs. APART in BUILD.bazel has each test's
 // environment. Also the main() of all suites.
-#include <array>
 #include <cstdlib>
 
 #include "tests/api/api_objects.h"
@@ -39,49 +38,12 @@ TEST(Plain, ErrorClassesAreAddedAtTheirFirstUse) {
   EXPECT_EQ(last_used_code(), after);
 }
 
-TEST(Plain, PersistentRequestsWorkAsUsual) {
-  std::array<int, 2> out{}, in{};
-  Requests requests;
-  for (int i = 0; i < 2; ++i) {
-    const size_t at = static_cast<size_t>(i);
-    requests.receive(&in[at], 1, partner(), i, MPI_COMM_WORLD, MPI_INT);
-    requests.send(&out[at], 1, partner(), i, MPI_COMM_WORLD, i == 0 ? Mode::kSend : Mode::kSsend, MPI_INT);
-  }
-  for (int round = 0; round < 20; ++round) {
-    out.fill(round);
-    ASSERT_TRUE(ok(MPI_Startall(4, requests.data())));
-    int flag = round % 2, index = 0;
-    while (!flag)
-      ASSERT_TRUE(ok(MPI_Testall(4, requests.data(), &flag, MPI_STATUSES_IGNORE)));
-    for (int done = 0; done < 4 && round % 2 == 1; ++done)
-      ASSERT_TRUE(ok(MPI_Waitany(4, requests.data(), &index, MPI_STATUS_IGNORE)));
-    ASSERT_TRUE(ok(MPI_Waitall(4, requests.data(), MPI_STATUSES_IGNORE)));
-    EXPECT_EQ(in, out);
-  }
-}
-
 // Lanyard's own threads never call MPI, so no thread level is needed.
 TEST(Plain, MpiInitIsEnough) {
   EXPECT_LT(mpi_suite::process().thread_level, MPI_THREAD_MULTIPLE);
   Stream stream;
   Queue queue(stream);
   verify_exchange(queue, stream, 200);
-}
-
-// Objects left at the end do not disturb MPI_Finalize.
-TEST(Plain, ObjectsMayBeLeftToMpiFinalize) {
-  MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
-  static MPIX_Queue queue = MPIX_QUEUE_NULL;
-  static int values[2];
-  MPI_Request requests[2];
-  ASSERT_TRUE(ok(MPIX_Host_stream_create(&stream)));
-  ASSERT_TRUE(ok(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream)));
-  MPI_Recv_init(&values[0], 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, &requests[0]);
-  MPI_Send_init(&values[1], 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, &requests[1]);
-  ASSERT_TRUE(ok(MPIX_Matchall(2, requests, MPI_STATUSES_IGNORE)));
-  ASSERT_TRUE(ok(MPIX_Enqueue_startall(queue, 2, requests)));
-  ASSERT_TRUE(ok(MPIX_Enqueue_waitall(queue, 2, requests)));
-  ASSERT_TRUE(ok(MPIX_Queue_wait(queue)));
 }
 
 // ---- Wrong settings: the first call names the setting and the reason, and MPI works as usual

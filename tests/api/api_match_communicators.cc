@@ -174,19 +174,6 @@ TEST_F(Communicators, MadeByAFewBeforeOneMadeByAll) {
   verify_apart({copy, pair, last, MPI_COMM_WORLD});
 }
 
-TEST_F(Communicators, OfOneRank) {
-  const MPI_Comm copy = dup(MPI_COMM_SELF);
-  std::array<int, 2> out{1, 2}, in{-1, -1};
-  Requests requests;
-  requests.receive(&in[0], sizeof(int), 0, 1, MPI_COMM_SELF);
-  requests.receive(&in[1], sizeof(int), MPI_ANY_SOURCE, MPI_ANY_TAG, copy);
-  requests.send(&out[1], sizeof(int), 0, 1, copy);
-  requests.send(&out[0], sizeof(int), 0, 1, MPI_COMM_SELF);
-  requests.match();
-  requests.run(queue);
-  EXPECT_EQ(in, out);
-}
-
 // A wildcard stands for ranks of the receive's communicator.
 TEST_F(Communicators, WildcardsStayInside) {
   const MPI_Comm reversed = split(MPI_COMM_WORLD, 0, -rank());
@@ -300,26 +287,21 @@ struct InterCommunicators : Communicators {
     ASSERT_TRUE(ok(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, (rank() + 1) % 2, 1, &inter)));
     keep(inter);
   }
-  void expect_refused(MPI_Comm communicator, const std::string& kind) {
-    Requests pair;
-    MPI_Request match = MPI_REQUEST_NULL;
-    add_pair(pair, communicator, 0);
-    const auto fact = {std::string("communicator"), kind};
-    EXPECT_TRUE(fails(MPIX_Match(pair.at(0), MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, fact));
-    EXPECT_TRUE(fails(MPIX_Matchall(2, pair.data(), MPI_STATUSES_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, fact));
-    EXPECT_TRUE(fails(MPIX_Imatch(pair.at(1), &match), MPI_ERR_UNSUPPORTED_OPERATION, fact));
-    EXPECT_EQ(match, MPI_REQUEST_NULL);
-  }
 };
 
-TEST_F(InterCommunicators, AreRefusedByName) { expect_refused(inter, "inter-communicator"); }
-
-TEST_F(InterCommunicators, AreTheMpisToUse) {
+TEST_F(InterCommunicators, AreRefusedByNameAndTheMpisToUse) {
   const int group_rank = rank() / 2;
   int remote = 0;
   MPI_Comm_remote_size(inter, &remote);
   const int peer = group_rank < remote ? group_rank : MPI_PROC_NULL;
-  Requests pair;
+  Requests pair, refused;
+  MPI_Request match = MPI_REQUEST_NULL;
+  add_pair(refused, inter, 0);
+  const auto fact = {std::string("inter-communicator")};
+  EXPECT_TRUE(fails(MPIX_Match(refused.at(0), MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, fact));
+  EXPECT_TRUE(fails(MPIX_Matchall(2, refused.data(), MPI_STATUSES_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, fact));
+  EXPECT_TRUE(fails(MPIX_Imatch(refused.at(1), &match), MPI_ERR_UNSUPPORTED_OPERATION, fact));
+  EXPECT_EQ(match, MPI_REQUEST_NULL);
   add_pair(pair, inter, peer);
   ASSERT_TRUE(ok(MPI_Startall(2, pair.data())));
   ASSERT_TRUE(ok(MPI_Waitall(2, pair.data(), MPI_STATUSES_IGNORE)));

@@ -100,29 +100,6 @@ TEST_F(Enqueuing, AllocatesNothing) {
   EXPECT_EQ(queue.figure("entries_overflowed"), 0u);
 }
 
-// New requests may get the handles of freed ones. They are different requests all the same.
-TEST_F(Enqueuing, NewRequestsMayGetTheHandlesOfFreedOnes) {
-  enqueue_round();
-  queue.wait();
-  int sent = 1000 + rank(), received = -1;
-  for (int i : {0, 1}) {
-    EXPECT_TRUE(ok(MPI_Request_free(requests.at(i))));
-  }
-  EXPECT_TRUE(ok(MPI_Recv_init(&received, 1, MPI_INT, partner(), 100, MPI_COMM_WORLD, requests.at(0))));
-  EXPECT_TRUE(ok(MPI_Send_init(&sent, 1, MPI_INT, partner(), 100, MPI_COMM_WORLD, requests.at(1))));
-  EXPECT_TRUE(fails(MPIX_Enqueue_startall(queue, kRequests, requests.data()), MPI_ERR_REQUEST, {"not matched"}));
-  EXPECT_TRUE(ok(MPIX_Matchall(2, requests.data(), MPI_STATUSES_IGNORE)));
-  for (int round = 0; round < 3; ++round) {
-    out.fill(round * ranks() + rank());
-    sent += 10;
-    enqueue_round();
-    queue.wait();
-    EXPECT_EQ(received, 1000 + partner() + 10 * (round + 1));
-    EXPECT_EQ(in.back(), round * ranks() + partner());
-  }
-  EXPECT_EQ(failures, 0);
-}
-
 // After a pause the NIC and the stream may need a system call to wake up (gpu/stream.h S3). So each
 // measurement directly follows another round, and does not count if it took long itself.
 TEST_F(Enqueuing, MakesNoSystemCall) {

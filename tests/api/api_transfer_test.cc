@@ -204,76 +204,48 @@ struct Naps {
   std::minstd_rand random;
 };
 
-struct Unpack : OnAQueue, ::testing::WithParamInterface<size_t> {
-  static constexpr int kTag = 3;
-  static constexpr int kIterations = 200;
-  Buffer out{GetParam()};
-  Buffer in{GetParam()};
-  size_t wrong = 0;
+struct Unpack : OnAQueue, ::testing::WithParamInterface<size_t> {};
 
-  void pack(int i, int peer) { out.fill(seed_of(rank(), peer, i)); }
+// The sender runs ahead of a receiver that unpacks slowly, and overwrites its buffer as
+// soon as it may.
+TEST_P(Unpack, OneWay) {
+  constexpr int kIterations = 200;
+  const int peer = partner();
+  Buffer out{GetParam()}, in{GetParam()};
+  size_t wrong = 0;
+  Naps naps(static_cast<unsigned>(rank() + 1));
   // Slow: the content must be complete at once and stay until the end.
-  void unpack(int i, int peer, Naps& naps) {
+  const auto unpack = [&](int i) {
     wrong += in.mistakes(seed_of(peer, rank(), i));
     naps.take();
     wrong += in.mistakes(seed_of(peer, rank(), i));
     in.poison();
     naps.take();
     wrong += !in.untouched();
-  }
-};
-
-// The sender runs ahead of a receiver that unpacks slowly, and overwrites its buffer as
-// soon as it may.
-TEST_P(Unpack, OneWay) {
+  };
   for (const int sender : {0, 1}) {
-    if (partner() == rank())
+    if (peer == rank())
       break;
     Requests requests;
-    Naps naps(static_cast<unsigned>(rank() + 1));
     const bool is_sender = rank() % 2 == sender;
     if (is_sender)
-      requests.send(out.data(), out.count(), partner(), kTag);
+      requests.send(out.data(), out.count(), peer, 3);
     else
-      requests.receive(in.data(), in.count(), partner(), kTag);
+      requests.receive(in.data(), in.count(), peer, 3);
     requests.match();
     for (int i = 0; i < kIterations; ++i) {
       if (is_sender)
-        stream.launch([&, i] { pack(i, partner()); });
+        stream.launch([&, i] { out.fill(seed_of(rank(), peer, i)); });
       requests.start(queue);
       requests.wait(queue);
       if (is_sender)
         stream.launch([&] { out.poison(); });
       else
-        stream.launch([&, i] { unpack(i, partner(), naps); });
+        stream.launch([&, i] { unpack(i); });
     }
     queue.wait();
     EXPECT_EQ(wrong, 0u);
   }
-}
-
-// A token from the unpacking kernel's stream releases the next ready send.
-TEST_P(Unpack, ReadySendsAfterAToken) {
-  const int peer = partner();
-  Requests data;
-  Tokens tokens;
-  Naps naps(static_cast<unsigned>(rank() + 49));
-  data.receive(in.data(), in.count(), peer, kTag);
-  data.send(out.data(), out.count(), peer, kTag, MPI_COMM_WORLD, Mode::kRsend);
-  data.match();
-  for (int i = 0; i < kIterations; ++i) {
-    stream.launch([&, i] { pack(i, peer); });
-    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, data.at(0))));
-    tokens.exchange(queue);
-    ASSERT_TRUE(ok(MPIX_Enqueue_start(queue, data.at(1))));
-    data.wait(queue);
-    stream.launch([&, i] {
-      out.poison();
-      unpack(i, peer, naps);
-    });
-  }
-  queue.wait();
-  EXPECT_EQ(wrong, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, Unpack, ::testing::Values(size_t{8}, size_t{20'000}),

@@ -4,8 +4,8 @@
 //
 //   coupled_program none      matches nothing
 //   coupled_program own       rank 0 sends to rank 1 on this program's communicator
-//   coupled_program imatch    the same; rank 1's match completes while it waits in MPI_Barrier
-//   coupled_program any       the same as imatch; rank 1 receives from any source
+//   coupled_program any       rank 1 receives from any source, and its match completes while it waits
+//                             in MPI_Barrier
 //   coupled_program stranger  rank 0 matches a send to the last rank
 //   coupled_program received  rank 0 matches a receive from the last rank
 //   coupled_program no-card   rank 1 has no card, and rank 0 matches a send to it
@@ -168,8 +168,6 @@ int main(int argc, char** argv) {
   MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &own);
   if (strcmp(what, "own") == 0)
     exchange(own, rank, 0, 0);
-  else if (strcmp(what, "imatch") == 0)
-    exchange(own, rank, 0, 1);
   else if (strcmp(what, "any") == 0)
     exchange(own, rank, MPI_ANY_SOURCE, 1);
   else if (strcmp(what, "two") == 0)

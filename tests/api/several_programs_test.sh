@@ -7,7 +7,7 @@ set -uo pipefail
 mpirun=$1 mpi=$2 coupled=$3 plain=$4
 failed=0
 for wire in "${@:5}"; do
-  for what in none own imatch any stranger received no-card two ends; do
+  for what in none own any stranger received no-card two ends; do
     ranks=2
     [[ $what != two && $what != ends ]] || ranks=3
     output=$(LANYARD_SIM_WIRE=$wire LANYARD_SIM_INTERFACE=127.0.0.1 LANYARD_DEADLINE_S=3 timeout 120 \
