@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -23,16 +22,6 @@ constexpr int kRounds = 100;
 // Rounds enqueued before the stream runs any. All fit into the NIC's entries.
 constexpr int kRoundsAGate = 10;
 
-// Holds the stream like Gate, but as a plain function that does not allocate.
-struct Barrier {
-  std::atomic<bool> closed{false}, open{false};
-};
-void hold(void* argument) {
-  Barrier& barrier = *static_cast<Barrier*>(argument);
-  barrier.closed = true;
-  while (!barrier.open.load())
-    std::this_thread::yield();
-}
 void nothing(void*) {}
 
 // Half of the requests send to the partner, half receive from it.
@@ -73,12 +62,9 @@ struct Enqueuing : OnAQueue {
   // Calls `enqueue` while the stream is held, then lets everything run.
   template <typename Function>
   void gated(Function enqueue) {
-    Barrier barrier;
-    ASSERT_TRUE(ok(MPIX_Host_stream_launch(stream.handle(), hold, &barrier)));
-    while (!barrier.closed.load())
-      std::this_thread::yield();
+    Gate gate(stream);
     enqueue();
-    barrier.open = true;
+    gate.open();
     queue.wait();
   }
 };

@@ -280,27 +280,16 @@ TEST_F(StoppedSender, IsNamed) {
 
 struct Progress : ::testing::Test {
   void SetUp() override { NEEDS_A_PARTNER(); }
-  bool is_first() const { return rank() % 2 == 0; }
-
-  // Begins the match of a send or a receive with the partner.
-  MPI_Request begin_match(int tag) {
-    if (is_first())
-      requests.receive(&value, sizeof value, partner(), tag);
-    else
-      requests.send(&value, sizeof value, partner(), tag);
-    MPI_Request match = MPI_REQUEST_NULL;
-    EXPECT_TRUE(ok(MPIX_Imatch(requests.at(requests.count() - 1), &match)));
-    return match;
-  }
-
   int value = 0;
   Requests requests;
 };
 
 // No call at all: the peer matches while this rank computes.
 TEST_F(Progress, InsideNoCall) {
-  if (is_first()) {
-    MPI_Request match = begin_match(0);
+  requests.half(&value, sizeof value, 0);
+  MPI_Request match = MPI_REQUEST_NULL;
+  ASSERT_TRUE(ok(MPIX_Imatch(requests.at(0), &match)));
+  if (!sends()) {
     int done = 0;
     MPI_Request told = MPI_REQUEST_NULL;
     MPI_Irecv(&done, 1, MPI_INT, partner(), 9, MPI_COMM_WORLD, &told);
@@ -310,7 +299,6 @@ TEST_F(Progress, InsideNoCall) {
     EXPECT_EQ(done, 1);
     EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
   } else {
-    MPI_Request match = begin_match(0);
     EXPECT_TRUE(ok(MPI_Wait(&match, MPI_STATUS_IGNORE)));
     const int done = 1;
     MPI_Send(&done, 1, MPI_INT, partner(), 9, MPI_COMM_WORLD);
@@ -320,7 +308,7 @@ TEST_F(Progress, InsideNoCall) {
 // A match that a call has given up can be withdrawn. The other side then matches with
 // another request.
 TEST_F(Progress, AFreedRequestIsNotMatchedLate) {
-  if (is_first()) {
+  if (sends()) {
     requests.send(&value, sizeof value, partner(), 5);
     EXPECT_TRUE(fails(MPIX_Match(requests.at(0), MPI_STATUS_IGNORE), MPIX_ERR_STALLED, {"tag 5"}));
     requests.free();
@@ -328,17 +316,13 @@ TEST_F(Progress, AFreedRequestIsNotMatchedLate) {
   MPI_Barrier(MPI_COMM_WORLD);
   Buffer out(100), in(100);
   in.poison();
-  if (is_first()) {
-    out.fill(1);
-    requests.send(out.data(), out.count(), partner(), 5);
-  } else {
-    requests.receive(in.data(), in.count(), partner(), 5);
-  }
+  out.fill(1);
+  requests.half((sends() ? out : in).data(), out.count(), 5);
   requests.match();
   Stream stream;
   Queue queue(stream);
   requests.run(queue);
-  if (!is_first()) {
+  if (!sends()) {
     EXPECT_EQ(in.mistakes(1), 0u);
   }
 }

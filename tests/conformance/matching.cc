@@ -271,13 +271,9 @@ TEST_F(Unmatchable, PersistentCollectives) {
 }
 
 // The init calls with counts of type MPI_Count.
-TEST(Datatypes, MayBeCountedByMpiCount) {
-  using Init = int (*)(const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
-  Stream stream;
-  Queue queue{stream};
-  for (const Init init : {Init(MPI_Send_init_c), Init(MPI_Ssend_init_c), Init(MPI_Rsend_init_c)}) {
-    const int out = 1000 + rank();
-    int in = -1;
+TEST_F(Beside, RequestsMayBeCountedByMpiCount) {
+  for (const auto init : {MPI_Send_init_c, MPI_Ssend_init_c, MPI_Rsend_init_c}) {
+    in = -1;
     std::array<MPI_Request, 2> pair{};
     ASSERT_TRUE(ok(MPI_Recv_init_c(&in, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, &pair[0])));
     ASSERT_TRUE(ok(init(&out, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, &pair[1])));
@@ -293,7 +289,6 @@ TEST(Datatypes, MayBeCountedByMpiCount) {
       ASSERT_TRUE(ok(MPI_Request_free(&request)));
   }
   MPI_Request buffered = MPI_REQUEST_NULL;
-  const int out = 0;
   ASSERT_TRUE(ok(MPI_Bsend_init_c(&out, 1, MPI_INT, partner(), 1, MPI_COMM_WORLD, &buffered)));
   EXPECT_TRUE(fails(MPIX_Match(&buffered, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION, {"uffered"}));
   ASSERT_TRUE(ok(MPI_Request_free(&buffered)));

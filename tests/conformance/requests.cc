@@ -27,21 +27,12 @@ TEST_F(Active, ACancelledReceiveCanBeMatchedAfterwards) {
   verify_matched(pair);
 }
 
-// ---- MPI cannot start matched requests
-
-struct MatchedPair : Exchange {
-  Requests pair;
-  void SetUp() override {
-    add_pair(pair);
-    pair.match();
-  }
-  void TearDown() override { verify_matched(pair); }
-};
-
 // No request of the call is started, not even those before the matched one.
-TEST_F(MatchedPair, StartallIsRefusedAsAWhole) {
+TEST_F(Active, StartallOfAMatchedOneIsRefusedAsAWhole) {
   int value = 5, got = -1;
-  Requests plain;
+  Requests pair, plain;
+  add_pair(pair);
+  pair.match();
   plain.send(&value, 1, partner(), 9, MPI_COMM_WORLD, Mode::kSend, MPI_INT);
   plain.receive(&got, 1, partner(), 9, MPI_COMM_WORLD, MPI_INT);
   std::array<MPI_Request, 3> all{plain[0], plain[1], pair[1]};
@@ -54,6 +45,7 @@ TEST_F(MatchedPair, StartallIsRefusedAsAWhole) {
   ASSERT_TRUE(ok(MPI_Startall(2, plain.data())));
   ASSERT_TRUE(ok(MPI_Waitall(2, plain.data(), MPI_STATUSES_IGNORE)));
   EXPECT_EQ(got, 5);
+  verify_matched(pair);
 }
 
 // ---- Inactive
