@@ -14,12 +14,55 @@ class Region : public Object<fid_mr> {
   Region(Domain& domain, const iovec& memory, uint64_t access)
       : domain_(use(domain)), memory_(memory), access_(access) {}
   // Returns once the NIC no longer touches the memory.
-  ~Region();
+  ~Region() {
+    // Only messages use the region, and this waits for them. The NIC's own reads go
+    // through the domain's window.
+    if (id_.valid())
+      static_cast<void>(domain_->nic().deregister_region(id_).ok());
+    domain_->deliver_late_data();
+  }
 
   // As fi_mr_bind() and fi_mr_enable(). -FI_EINVAL if the order is wrong.
-  int bind(Endpoint& endpoint);
-  int bind(Counter& counter, uint64_t flags);
-  int enable();
+  int bind(Endpoint& endpoint) {
+    const std::lock_guard lock(mutex_);
+    if (endpoint_ != nullptr)
+      return refuse(FI_EINVAL, FI_LOG_MR, "the region is already bound to an endpoint");
+    if (&endpoint.domain() != domain_.get() || !endpoint.enabled())
+      return refuse(FI_EINVAL, FI_LOG_MR, "a region can only be bound to an enabled endpoint of its domain");
+    endpoint_ = use(endpoint);
+    return 0;
+  }
+
+  int bind(Counter& counter, uint64_t flags) {
+    const std::lock_guard lock(mutex_);
+    if (&counter.domain() != domain_.get() || flags != FI_REMOTE_WRITE)
+      return refuse(FI_EINVAL, FI_LOG_MR,
+                    "a region can only be bound to a counter of its domain, with FI_REMOTE_WRITE");
+    if (!domain_->counts_remote_writes())
+      return refuse(FI_EINVAL, FI_LOG_MR, "to count messages, open the domain with FI_RMA_EVENT");
+    if (counter_ != nullptr || id_.valid())
+      return refuse(FI_EINVAL, FI_LOG_MR, "bind one counter only, and before fi_mr_enable()");
+    counter_ = use(counter);
+    return 0;
+  }
+
+  int enable() {
+    const std::lock_guard lock(mutex_);
+    if (id_.valid())
+      return 0;
+    if (endpoint_ == nullptr)
+      return refuse(FI_EINVAL, FI_LOG_MR, "bind the region to an endpoint before fi_mr_enable()");
+    const RegionOptions options{.remote = (access_ & (FI_REMOTE_WRITE | FI_REMOTE_READ)) != 0, .key = key};
+    const Result<nic::RegionId> id = domain_->nic().register_region(
+        memory_.iov_base, memory_.iov_len, counter_ == nullptr ? nic::CounterId() : counter_->id(), options);
+    if (!id.ok()) {
+      if (id.status().code() == Code::kInvalidState)
+        return -FI_EADDRINUSE;
+      return error_of(id.status(), FI_LOG_MR);
+    }
+    id_ = id.value();
+    return 0;
+  }
 
  private:
   const Used<Domain> domain_;
@@ -30,54 +73,6 @@ class Region : public Object<fid_mr> {
   Used<Counter> counter_;
   nic::RegionId id_;  // valid once enabled
 };
-
-int Region::bind(Endpoint& endpoint) {
-  const std::lock_guard lock(mutex_);
-  if (endpoint_ != nullptr)
-    return refuse(FI_EINVAL, FI_LOG_MR, "the region is already bound to an endpoint");
-  if (&endpoint.domain() != domain_.get() || !endpoint.enabled())
-    return refuse(FI_EINVAL, FI_LOG_MR, "a region can only be bound to an enabled endpoint of its domain");
-  endpoint_ = use(endpoint);
-  return 0;
-}
-
-int Region::bind(Counter& counter, uint64_t flags) {
-  const std::lock_guard lock(mutex_);
-  if (&counter.domain() != domain_.get() || flags != FI_REMOTE_WRITE)
-    return refuse(FI_EINVAL, FI_LOG_MR, "a region can only be bound to a counter of its domain, with FI_REMOTE_WRITE");
-  if (!domain_->counts_remote_writes())
-    return refuse(FI_EINVAL, FI_LOG_MR, "to count messages, open the domain with FI_RMA_EVENT");
-  if (counter_ != nullptr || id_.valid())
-    return refuse(FI_EINVAL, FI_LOG_MR, "bind one counter only, and before fi_mr_enable()");
-  counter_ = use(counter);
-  return 0;
-}
-
-int Region::enable() {
-  const std::lock_guard lock(mutex_);
-  if (id_.valid())
-    return 0;
-  if (endpoint_ == nullptr)
-    return refuse(FI_EINVAL, FI_LOG_MR, "bind the region to an endpoint before fi_mr_enable()");
-  const RegionOptions options{.remote = (access_ & (FI_REMOTE_WRITE | FI_REMOTE_READ)) != 0, .key = key};
-  const Result<nic::RegionId> id = domain_->nic().register_region(
-      memory_.iov_base, memory_.iov_len, counter_ == nullptr ? nic::CounterId() : counter_->id(), options);
-  if (!id.ok()) {
-    if (id.status().code() == Code::kInvalidState)
-      return -FI_EADDRINUSE;
-    return error_of(id.status(), FI_LOG_MR);
-  }
-  id_ = id.value();
-  return 0;
-}
-
-Region::~Region() {
-  // Only messages use the region, and this waits for them. The NIC's own reads go
-  // through the domain's window.
-  if (id_.valid())
-    static_cast<void>(domain_->nic().deregister_region(id_).ok());
-  domain_->deliver_late_data();
-}
 
 int bind_region(struct fid* fid, struct fid* to, uint64_t flags) {
   if (to->fclass == FI_CLASS_EP)

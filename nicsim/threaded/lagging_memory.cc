@@ -38,8 +38,48 @@ class LaggingMemory final : public DeviceMemory {
   Result<int> device_of(const void* address, uint64_t bytes) const override {
     return memory_.device_of(address, bytes);
   }
-  Result<Copy> start_copy(void* to, const void* from, uint64_t bytes) override;
-  Result<bool> has_ended(Copy copy) override;
+
+  Result<DeviceMemory::Copy> start_copy(void* to, const void* from, uint64_t bytes) override {
+    DelayedCopy early{.to = to, .bytes = bytes};
+    const Result<int> device = memory_.device_of(to, bytes);
+    if (device.ok() && device.value() != kHost) {
+      LANYARD_ASSIGN_OR_RETURN(early.shadow, memory_.take_staging(bytes));
+    }
+    const Result<Copy> copy = memory_.start_copy(early.shadow != nullptr ? early.shadow : to, from, bytes);
+    if (!copy.ok()) {
+      if (early.shadow != nullptr)
+        memory_.give_staging(early.shadow);
+      return copy;
+    }
+    early.copy = copy.value();
+    const std::lock_guard lock(mutex_);
+    early.number = ++numbers_;
+    early_.push_back(early);
+    return Copy{early.number};
+  }
+
+  Result<bool> has_ended(Copy copy) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(early_, copy.number, &DelayedCopy::number);
+    LANYARD_CHECK(found != early_.end(), "has_ended() needs a copy that has not ended yet");
+    const Result<bool> ended = memory_.has_ended(found->copy);
+    if (ended.ok() && !ended.value())
+      return false;
+    const DelayedCopy early = *found;
+    early_.erase(found);
+    if (early.shadow == nullptr)
+      return ended;
+    if (!ended.ok()) {
+      memory_.give_staging(early.shadow);
+      return ended;
+    }
+    asio::post(late_, [this, early, due = steady_clock::now() + lag_] {
+      std::this_thread::sleep_until(due);
+      deliver(early);
+    });
+    return true;
+  }
+
   Result<std::byte*> take_staging(uint64_t bytes) override { return memory_.take_staging(bytes); }
   void give_staging(std::byte* memory) override { memory_.give_staging(memory); }
   Result<Loan> lend(const void* address, uint64_t bytes) override { return memory_.lend(address, bytes); }
@@ -56,7 +96,18 @@ class LaggingMemory final : public DeviceMemory {
     uint64_t bytes = 0;
   };
 
-  void deliver(const DelayedCopy& late);
+  // Delivers the bytes. A failure here goes unreported: has_ended() returned true long before.
+  void deliver(const DelayedCopy& late) {
+    constexpr microseconds kPeriod{50};
+    Result<Copy> copy = memory_.start_copy(late.to, late.shadow, late.bytes);
+    for (; copy.status().code() == Code::kAgain; copy = memory_.start_copy(late.to, late.shadow, late.bytes))
+      std::this_thread::sleep_for(kPeriod);
+    if (copy.ok()) {
+      for (Result<bool> ended = false; ended.ok() && !ended.value(); ended = memory_.has_ended(copy.value()))
+        std::this_thread::sleep_for(kPeriod);
+    }
+    memory_.give_staging(late.shadow);
+  }
 
   DeviceMemory& memory_;
   const microseconds lag_;
@@ -67,60 +118,6 @@ class LaggingMemory final : public DeviceMemory {
   asio::executor_work_guard<asio::io_context::executor_type> work_{late_.get_executor()};
   std::thread thread_;
 };
-
-Result<DeviceMemory::Copy> LaggingMemory::start_copy(void* to, const void* from, uint64_t bytes) {
-  DelayedCopy early{.to = to, .bytes = bytes};
-  const Result<int> device = memory_.device_of(to, bytes);
-  if (device.ok() && device.value() != kHost) {
-    LANYARD_ASSIGN_OR_RETURN(early.shadow, memory_.take_staging(bytes));
-  }
-  const Result<Copy> copy = memory_.start_copy(early.shadow != nullptr ? early.shadow : to, from, bytes);
-  if (!copy.ok()) {
-    if (early.shadow != nullptr)
-      memory_.give_staging(early.shadow);
-    return copy;
-  }
-  early.copy = copy.value();
-  const std::lock_guard lock(mutex_);
-  early.number = ++numbers_;
-  early_.push_back(early);
-  return Copy{early.number};
-}
-
-Result<bool> LaggingMemory::has_ended(Copy copy) {
-  const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(early_, copy.number, &DelayedCopy::number);
-  LANYARD_CHECK(found != early_.end(), "has_ended() needs a copy that has not ended yet");
-  const Result<bool> ended = memory_.has_ended(found->copy);
-  if (ended.ok() && !ended.value())
-    return false;
-  const DelayedCopy early = *found;
-  early_.erase(found);
-  if (early.shadow == nullptr)
-    return ended;
-  if (!ended.ok()) {
-    memory_.give_staging(early.shadow);
-    return ended;
-  }
-  asio::post(late_, [this, early, due = steady_clock::now() + lag_] {
-    std::this_thread::sleep_until(due);
-    deliver(early);
-  });
-  return true;
-}
-
-// Delivers the bytes. A failure here goes unreported: has_ended() returned true long before.
-void LaggingMemory::deliver(const DelayedCopy& late) {
-  constexpr microseconds kPeriod{50};
-  Result<Copy> copy = memory_.start_copy(late.to, late.shadow, late.bytes);
-  for (; copy.status().code() == Code::kAgain; copy = memory_.start_copy(late.to, late.shadow, late.bytes))
-    std::this_thread::sleep_for(kPeriod);
-  if (copy.ok()) {
-    for (Result<bool> ended = false; ended.ok() && !ended.value(); ended = memory_.has_ended(copy.value()))
-      std::this_thread::sleep_for(kPeriod);
-  }
-  memory_.give_staging(late.shadow);
-}
 
 }  // namespace
 

@@ -56,19 +56,110 @@ class TcpWire final : public Wire, public TcpHub {
  public:
   TcpWire(std::unique_ptr<FdNap> nap, const TcpOptions& options)
       : nap_(std::move(nap)), options_(options), door_(*this, *nap_, io_) {}
-  Status listen(const std::string& ip);
+
+  Status listen(const std::string& ip) {
+    LANYARD_ASSIGN_OR_RETURN(const tcp::endpoint bound, door_.listen(ip));
+    TcpPlace& place = address_.place;
+    place.port = bound.port();
+    place.socket_bytes = static_cast<uint32_t>(bound.size());
+    std::memcpy(place.socket, bound.data(), place.socket_bytes);
+    address_.secret = TcpSecret::random();
+    return {};
+  }
 
   const char* name() const override { return "tcp"; }
   nic::Address address() const override { return address_.encode(); }
-  Status set_peers(std::span<const nic::Address> peers, uint32_t self) override;
-  Status add_peer(uint32_t peer, const nic::Address& address) override;
-  bool shares_host(uint32_t peer) const override;
-  void send(uint32_t peer, const Packet& packet, const std::byte* payload) override;
-  size_t poll(Sink& sink) override;
-  bool give_up_stalled(uint64_t key, Sink& sink) override;
+
+  Status set_peers(std::span<const nic::Address> peers, uint32_t self) override {
+    if (ready_.load())
+      return {Code::kInvalidState, "set_peers() was called before"};
+    if (self >= peers.size() || peers[self].bytes != address().bytes)
+      return {Code::kInvalidArgument, "the address at index self is not this NIC's"};
+    std::vector<std::unique_ptr<Peer>> table;
+    for (const nic::Address& encoded : peers) {
+      table.push_back(std::make_unique<Peer>(io_));
+      if (encoded.bytes.empty())
+        continue;
+      LANYARD_ASSIGN_OR_RETURN(const TcpAddress address, check(static_cast<uint32_t>(table.size() - 1), encoded));
+      table.back()->place = address.place;
+      table.back()->secret = address.secret;
+    }
+    peers_ = std::move(table);
+    self_ = self;
+    door_.open(peers_.size() + kSpareStrangers, options_.greeting_time);
+    ready_.store(true, std::memory_order_release);
+    return {};
+  }
+
+  Status add_peer(uint32_t rank, const nic::Address& encoded) override {
+    if (rank >= peers_.size() || rank == self_)
+      return {Code::kInvalidArgument, "no such peer"};
+    LANYARD_ASSIGN_OR_RETURN(const TcpAddress address, check(rank, encoded));
+    Peer& peer = *peers_[rank];
+    if (peer.place && *peer.place != address.place)
+      return {Code::kInvalidArgument, "another NIC has connected as peer " + std::to_string(rank)};
+    peer.place = address.place;
+    peer.secret = address.secret;
+    return {};
+  }
+
+  // By address: containers with addresses of their own count as different hosts.
+  bool shares_host(uint32_t rank) const override {
+    return endpoint_of(*peers_[rank]->place).address() == endpoint_of(address_.place).address();
+  }
+
+  void send(uint32_t rank, const Packet& packet, const std::byte* payload) override {
+    Peer& peer = *peers_[rank];
+    if (peer.lost)
+      return;
+    if (peer.out == nullptr) {
+      const TcpMeeting meeting{
+          .source = self_, .target = rank, .listeners_secret = peer.secret ? 1u : 0u, .source_place = address_.place};
+      peer.out = std::make_shared<TcpOutLink>(*this, *nap_, io_, endpoint_of(*peer.place), meeting,
+                                              peer.secret.value_or(address_.secret));
+      peer.out->connect();
+    }
+    peer.out->queue(packet, payload);
+    if (sink_ == nullptr)
+      return peer.out->flush();
+    if (!std::exchange(peer.dirty, true))
+      dirty_.push_back(rank);  // sends answers together
+  }
+
+  size_t poll(Sink& sink) override {
+    if (!ready_.load(std::memory_order_acquire))
+      return 0;
+    sink_ = &sink;
+    budget_ = kPortionBytes;
+    size_t steps = 0;
+    while (steps < kHandlersPerPoll && budget_ > 0 && io_.poll_one() > 0)
+      ++steps;
+    sink_ = nullptr;
+    for (const uint32_t rank : dirty_) {
+      peers_[rank]->dirty = false;
+      peers_[rank]->out->flush();
+    }
+    dirty_.clear();
+    return steps;
+  }
+
+  bool give_up_stalled(uint64_t key, Sink& sink) override {
+    for (const std::unique_ptr<Peer>& peer : peers_) {
+      if (peer->in != nullptr)
+        peer->in->give_up_stalled(key, sink);
+    }
+    return true;
+  }
+
   void attend() override { nap_->attend(); }
   void leave() override { nap_->leave(); }
-  void sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) override;
+
+  void sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) override {
+    if (queued_.load(std::memory_order_seq_cst) > 0)
+      timeout = std::min<Nanoseconds>(timeout, kHandlerPeriod);
+    nap_->sleep(who, timeout, idle);
+  }
+
   void wake(Sleeper who) override { nap_->wake(who); }
 
  private:
@@ -83,13 +174,60 @@ class TcpWire final : public Wire, public TcpHub {
     bool lost = false;
   };
 
-  void give_grace(uint32_t rank, const std::string& why);
-  void lose(uint32_t rank, const std::string& why);
+  // The peer has ended, but packets from it may still be arriving. It is not lost while they come.
+  void give_grace(uint32_t rank, const std::string& why) {
+    Peer& peer = *peers_[rank];
+    const auto bytes_read = [](const Peer& from) { return from.in == nullptr ? 0 : from.in->bytes_read(); };
+    peer.grace.expires_after(kGrace);
+    peer.grace.async_wait(queued([this, rank, why, bytes_read, before = bytes_read(peer)](error_code) {
+      if (peers_[rank]->lost)
+        return;
+      if (bytes_read(*peers_[rank]) != before)
+        return give_grace(rank, why);
+      lose(rank, why);
+    }));
+  }
 
-  std::optional<TcpSecret> secret_for(const TcpHello& hello) const override;
-  bool admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>& link) override;
+  void lose(uint32_t rank, const std::string& why) {
+    Peer& peer = *peers_[rank];
+    if (std::exchange(peer.lost, true))
+      return;
+    if (peer.in != nullptr) {
+      if (why != nic::kHasEnded)
+        peer.in->say_unreachable();
+      peer.in->close();
+    }
+    if (peer.out != nullptr)
+      peer.out->close();
+    sink_->peer_lost(rank, why);
+  }
+
+  std::optional<TcpSecret> secret_for(const TcpHello& hello) const override {
+    if (hello.source >= peers_.size() || hello.source == self_)
+      return std::nullopt;
+    const Peer& peer = *peers_[hello.source];
+    if (peer.lost || peer.in != nullptr || (peer.place && *peer.place != hello.place))
+      return std::nullopt;
+    return hello.listeners_secret != 0 ? std::optional(address_.secret) : peer.secret;
+  }
+
+  bool admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>& link) override {
+    Peer& peer = *peers_[meeting.source];
+    if (peer.lost || peer.in != nullptr || (peer.place && *peer.place != meeting.source_place))
+      return false;
+    peer.place = meeting.source_place;
+    peer.in = link;
+    door_.leaves(*link);
+    return true;
+  }
+
   void stranger_ended(const TcpInLink& link) override { door_.leaves(link); }
-  void acknowledged(uint32_t rank, uint32_t token) override;
+
+  void acknowledged(uint32_t rank, uint32_t token) override {
+    if (peers_[rank]->out != nullptr)
+      peers_[rank]->out->acknowledged(token);
+  }
+
   // A peer that has closed its link to us sends nothing more.
   void in_ended(uint32_t rank, const std::string& why) override { lose(rank, why); }
   void out_ended(uint32_t rank, const std::string& why) override {
@@ -107,155 +245,6 @@ class TcpWire final : public Wire, public TcpHub {
   std::atomic<bool> ready_{false};  // set_peers() has been called
   std::vector<uint32_t> dirty_;     // for the driver only
 };
-
-Status TcpWire::listen(const std::string& ip) {
-  LANYARD_ASSIGN_OR_RETURN(const tcp::endpoint bound, door_.listen(ip));
-  TcpPlace& place = address_.place;
-  place.port = bound.port();
-  place.socket_bytes = static_cast<uint32_t>(bound.size());
-  std::memcpy(place.socket, bound.data(), place.socket_bytes);
-  address_.secret = TcpSecret::random();
-  return {};
-}
-
-Status TcpWire::set_peers(std::span<const nic::Address> peers, uint32_t self) {
-  if (ready_.load())
-    return {Code::kInvalidState, "set_peers() was called before"};
-  if (self >= peers.size() || peers[self].bytes != address().bytes)
-    return {Code::kInvalidArgument, "the address at index self is not this NIC's"};
-  std::vector<std::unique_ptr<Peer>> table;
-  for (const nic::Address& encoded : peers) {
-    table.push_back(std::make_unique<Peer>(io_));
-    if (encoded.bytes.empty())
-      continue;
-    LANYARD_ASSIGN_OR_RETURN(const TcpAddress address, check(static_cast<uint32_t>(table.size() - 1), encoded));
-    table.back()->place = address.place;
-    table.back()->secret = address.secret;
-  }
-  peers_ = std::move(table);
-  self_ = self;
-  door_.open(peers_.size() + kSpareStrangers, options_.greeting_time);
-  ready_.store(true, std::memory_order_release);
-  return {};
-}
-
-Status TcpWire::add_peer(uint32_t rank, const nic::Address& encoded) {
-  if (rank >= peers_.size() || rank == self_)
-    return {Code::kInvalidArgument, "no such peer"};
-  LANYARD_ASSIGN_OR_RETURN(const TcpAddress address, check(rank, encoded));
-  Peer& peer = *peers_[rank];
-  if (peer.place && *peer.place != address.place)
-    return {Code::kInvalidArgument, "another NIC has connected as peer " + std::to_string(rank)};
-  peer.place = address.place;
-  peer.secret = address.secret;
-  return {};
-}
-
-// By address: containers with addresses of their own count as different hosts.
-bool TcpWire::shares_host(uint32_t rank) const {
-  return endpoint_of(*peers_[rank]->place).address() == endpoint_of(address_.place).address();
-}
-
-void TcpWire::send(uint32_t rank, const Packet& packet, const std::byte* payload) {
-  Peer& peer = *peers_[rank];
-  if (peer.lost)
-    return;
-  if (peer.out == nullptr) {
-    const TcpMeeting meeting{
-        .source = self_, .target = rank, .listeners_secret = peer.secret ? 1u : 0u, .source_place = address_.place};
-    peer.out = std::make_shared<TcpOutLink>(*this, *nap_, io_, endpoint_of(*peer.place), meeting,
-                                            peer.secret.value_or(address_.secret));
-    peer.out->connect();
-  }
-  peer.out->queue(packet, payload);
-  if (sink_ == nullptr)
-    return peer.out->flush();
-  if (!std::exchange(peer.dirty, true))
-    dirty_.push_back(rank);  // sends answers together
-}
-
-size_t TcpWire::poll(Sink& sink) {
-  if (!ready_.load(std::memory_order_acquire))
-    return 0;
-  sink_ = &sink;
-  budget_ = kPortionBytes;
-  size_t steps = 0;
-  while (steps < kHandlersPerPoll && budget_ > 0 && io_.poll_one() > 0)
-    ++steps;
-  sink_ = nullptr;
-  for (const uint32_t rank : dirty_) {
-    peers_[rank]->dirty = false;
-    peers_[rank]->out->flush();
-  }
-  dirty_.clear();
-  return steps;
-}
-
-bool TcpWire::give_up_stalled(uint64_t key, Sink& sink) {
-  for (const std::unique_ptr<Peer>& peer : peers_) {
-    if (peer->in != nullptr)
-      peer->in->give_up_stalled(key, sink);
-  }
-  return true;
-}
-
-void TcpWire::sleep(Sleeper who, Nanoseconds timeout, const Idle& idle) {
-  if (queued_.load(std::memory_order_seq_cst) > 0)
-    timeout = std::min<Nanoseconds>(timeout, kHandlerPeriod);
-  nap_->sleep(who, timeout, idle);
-}
-
-std::optional<TcpSecret> TcpWire::secret_for(const TcpHello& hello) const {
-  if (hello.source >= peers_.size() || hello.source == self_)
-    return std::nullopt;
-  const Peer& peer = *peers_[hello.source];
-  if (peer.lost || peer.in != nullptr || (peer.place && *peer.place != hello.place))
-    return std::nullopt;
-  return hello.listeners_secret != 0 ? std::optional(address_.secret) : peer.secret;
-}
-
-bool TcpWire::admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>& link) {
-  Peer& peer = *peers_[meeting.source];
-  if (peer.lost || peer.in != nullptr || (peer.place && *peer.place != meeting.source_place))
-    return false;
-  peer.place = meeting.source_place;
-  peer.in = link;
-  door_.leaves(*link);
-  return true;
-}
-
-void TcpWire::acknowledged(uint32_t rank, uint32_t token) {
-  if (peers_[rank]->out != nullptr)
-    peers_[rank]->out->acknowledged(token);
-}
-
-// The peer has ended, but packets from it may still be arriving. It is not lost while they come.
-void TcpWire::give_grace(uint32_t rank, const std::string& why) {
-  Peer& peer = *peers_[rank];
-  const auto bytes_read = [](const Peer& from) { return from.in == nullptr ? 0 : from.in->bytes_read(); };
-  peer.grace.expires_after(kGrace);
-  peer.grace.async_wait(queued([this, rank, why, bytes_read, before = bytes_read(peer)](error_code) {
-    if (peers_[rank]->lost)
-      return;
-    if (bytes_read(*peers_[rank]) != before)
-      return give_grace(rank, why);
-    lose(rank, why);
-  }));
-}
-
-void TcpWire::lose(uint32_t rank, const std::string& why) {
-  Peer& peer = *peers_[rank];
-  if (std::exchange(peer.lost, true))
-    return;
-  if (peer.in != nullptr) {
-    if (why != nic::kHasEnded)
-      peer.in->say_unreachable();
-    peer.in->close();
-  }
-  if (peer.out != nullptr)
-    peer.out->close();
-  sink_->peer_lost(rank, why);
-}
 
 }  // namespace
 
