@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -157,11 +158,9 @@ void unmap_registers(void*) {}
 
 #endif
 
-// ---- The counter
-
-Status too_many(const char* bits) { return {Code::kInvalidArgument, std::string("a counter holds ") + bits}; }
-
 }  // namespace
+
+// ---- The counter
 
 Counter::~Counter() {
   if (page_ != nullptr)
@@ -178,11 +177,6 @@ nic::CounterValue Counter::refresh() {
   return word_;
 }
 
-nic::CounterValue Counter::cached() {
-  const std::lock_guard lock(mutex_);
-  return word_;
-}
-
 nic::CounterValue Counter::read() {
   domain_->progress();
   if (domain_->settings().fresh_reads) {
@@ -192,7 +186,10 @@ nic::CounterValue Counter::read() {
     }
     return refresh();
   }
-  const nic::CounterValue before = cached();
+  const nic::CounterValue before = [this] {
+    const std::lock_guard lock(mutex_);
+    return word_;
+  }();
   if (!domain_->trigger_queue().stalled())
     refresh();
   return before;
@@ -200,24 +197,18 @@ nic::CounterValue Counter::read() {
 
 Status Counter::add(uint64_t value) {
   if (value > nic::kMaxSuccess)
-    return too_many("48 bits of success");
+    return {Code::kInvalidArgument, "a counter holds 48 bits of success"};
   bell_.call(bell_.object, bell_.counter, value);
   return {};
 }
 
 Status Counter::add_error(uint64_t value) {
-  if (value > nic::kMaxFailure)
-    return too_many("7 bits of failure");
-  return domain_->nic().add_error(id_, static_cast<uint32_t>(value));
+  return domain_->nic().add_error(id_, static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX)));
 }
 
 Status Counter::set(uint64_t value) { return written_back(domain_->nic().set(id_, value)); }
 
-Status Counter::set_error(uint64_t value) {
-  if (value > nic::kMaxFailure)
-    return too_many("7 bits of failure");
-  return written_back(domain_->nic().set_error(id_, static_cast<uint32_t>(value)));
-}
+Status Counter::set_error(uint64_t value) { return written_back(domain_->nic().set_error(id_, value)); }
 
 Status Counter::written_back(Status set) {
   if (set.ok()) {

@@ -47,7 +47,6 @@ class Counter : public Object<fid_cntr> {
 
  private:
   nic::CounterValue refresh();
-  nic::CounterValue cached();
   Status written_back(Status set);
 
   const Used<Domain> domain_;

@@ -30,44 +30,30 @@ NicModel::NicModel(const ModelLimits& limits, uint32_t self)
       regions_(limits.max_regions),
       entries_(limits.deferred_depth, limits.newest_tie_first),
       flights_(limits.max_in_flight),
+      free_flights_(limits.max_in_flight),
       held_(limits.max_held),
       failures_(limits.kept_failures) {
   LANYARD_CHECK(limits.max_counters > 0 && limits.deferred_depth > 0 && limits.max_in_flight > 0,
                 "a NIC needs at least one counter, one entry and one operation in flight");
-  for (uint32_t i = 0; i + 1 < flights_.size(); ++i)
-    flights_[i].next_free = i + 1;
 }
 
 // ---- Counters
 
-// Sets a part of the counter to `value`, or adds it.
-template <typename Part>
-Status NicModel::change(CounterId id, Part CounterValue::*part, uint64_t value, uint64_t most, bool adds) {
+// Sets successes, or failures, to `value`, or adds it.
+Status NicModel::change(CounterId id, uint64_t value, bool of_failures, bool adds) {
   if (!is_open(id))
     return nic::no_counter();
-  Part& now = counters_[id].value.*part;
-  if (value > most - (adds ? now : 0))
+  CounterValue& now = counters_[id].value;
+  const uint64_t before = !adds ? 0 : of_failures ? now.failure : now.success;
+  if (value > (of_failures ? kMaxFailure : kMaxSuccess) - before)
     return {Code::kInvalidArgument,
-            most == kMaxSuccess ? "a counter holds 48 bits of success" : "a counter holds 7 bits of failure"};
-  now = static_cast<Part>((adds ? now : 0) + value);
+            of_failures ? "a counter holds 7 bits of failure" : "a counter holds 48 bits of success"};
+  if (of_failures)
+    now.failure = static_cast<uint32_t>(before + value);
+  else
+    now.success = before + value;
   release_ready(id);
   return {};
-}
-
-Status NicModel::add(CounterId id, uint64_t value) {
-  return change(id, &CounterValue::success, value, kMaxSuccess, true);
-}
-
-Status NicModel::add_error(CounterId id, uint32_t value) {
-  return change(id, &CounterValue::failure, value, kMaxFailure, true);
-}
-
-Status NicModel::set(CounterId id, uint64_t value) {
-  return change(id, &CounterValue::success, value, kMaxSuccess, false);
-}
-
-Status NicModel::set_error(CounterId id, uint32_t value) {
-  return change(id, &CounterValue::failure, value, kMaxFailure, false);
 }
 
 Status NicModel::reset(CounterId id) {
@@ -207,16 +193,15 @@ std::optional<Launch> NicModel::issue(const Op& op) {
 }
 
 void NicModel::hold(const Op& op) {
-  LANYARD_CHECK(held_count_ < limits_.max_held, "hold() needs room for one more held operation");
+  LANYARD_CHECK(!held_.full(), "hold() needs room for one more held operation");
   use(op, 1);
-  held_[(first_held_ + held_count_++) % limits_.max_held] = op;
+  held_.push_back(op);
 }
 
 std::optional<Launch> NicModel::start_held() {
-  LANYARD_CHECK(held_count_ > 0 && room_in_flight(), "start_held() needs a held operation and room in flight");
-  const Op op = held_[first_held_];
-  first_held_ = (first_held_ + 1) % limits_.max_held;
-  --held_count_;
+  LANYARD_CHECK(!held_.empty() && room_in_flight(), "start_held() needs a held operation and room in flight");
+  const Op op = held_.front();
+  held_.pop_front();
   return start(op);
 }
 
@@ -226,12 +211,8 @@ std::optional<Launch> NicModel::start(const Op& op) {
     finish(op, Code::kFailed);
     return std::nullopt;
   }
-  const uint32_t token = free_in_flight_;
-  InFlight& flight = flights_[token];
-  free_in_flight_ = flight.next_free;
-  flight.op = op;
-  flight.busy = true;
-  ++in_flight_;
+  const uint32_t token = free_flights_.take();
+  flights_[token] = {op, true};
 
   Launch launch{.peer = op.remote.peer};
   Packet& packet =
@@ -273,16 +254,14 @@ Landing NicModel::locate(const Packet& packet) {
 }
 
 void NicModel::landed(const Packet& packet) {
-  RegionTable::Region& region = regions_[regions_.pinned(packet.key)];
-  LANYARD_CHECK(region.pins > 0, "only a packet that locate() accepted can land");
-  --region.pins;
-  if (region.remote_write.valid())
-    advance(region.remote_write, 1, 0);
+  abandoned(packet);
+  if (const CounterId counter = counter_of(packet); counter.valid())
+    advance(counter, 1, 0);
 }
 
 void NicModel::abandoned(const Packet& packet) {
   RegionTable::Region& region = regions_[regions_.pinned(packet.key)];
-  LANYARD_CHECK(region.pins > 0, "only a packet that locate() accepted can be abandoned");
+  LANYARD_CHECK(region.pins > 0, "only a packet that locate() accepted can land or be abandoned");
   --region.pins;
 }
 
@@ -294,9 +273,7 @@ void NicModel::complete(const Packet& ack) {
   LANYARD_CHECK(awaits(ack), "an ack must answer an operation");
   InFlight& flight = flights_[ack.token];
   flight.busy = false;
-  flight.next_free = free_in_flight_;
-  free_in_flight_ = ack.token;
-  --in_flight_;
+  free_flights_.give_back(ack.token);
   finish(flight.op, ack.code);
 }
 

@@ -15,6 +15,7 @@
 #ifndef LANYARD_NICSIM_MODEL_NIC_MODEL_H_
 #define LANYARD_NICSIM_MODEL_NIC_MODEL_H_
 
+#include <boost/circular_buffer.hpp>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -81,12 +82,12 @@ class NicModel {
   Result<nic::CounterValue> read(nic::CounterId counter) const {
     return is_open(counter) ? Result(counters_[counter].value) : Result<nic::CounterValue>(nic::no_counter());
   }
-  Status add(nic::CounterId counter, uint64_t value);
-  Status add_error(nic::CounterId counter, uint32_t value);
+  Status add(nic::CounterId counter, uint64_t value) { return change(counter, value, false, true); }
+  Status add_error(nic::CounterId counter, uint64_t value) { return change(counter, value, true, true); }
   Status reset(nic::CounterId counter);
   // Sets success, or failure, to value and keeps the other. Errors as add() and add_error().
-  Status set(nic::CounterId counter, uint64_t value);
-  Status set_error(nic::CounterId counter, uint32_t value);
+  Status set(nic::CounterId counter, uint64_t value) { return change(counter, value, false, false); }
+  Status set_error(nic::CounterId counter, uint64_t value) { return change(counter, value, true, false); }
   // A doorbell has landed. Adds modulo 2^48. Ignored if the counter is closed.
   void ring(nic::CounterId counter, uint64_t value);
   // kInvalidState if a region has options.key already. A chosen key allocates.
@@ -145,11 +146,11 @@ class NicModel {
   // Holds an operation until start_held(), in order. From now on the objects that it names count as
   // used. Requires a valid op and held() < max_held.
   void hold(const nic::Op& op);
-  uint32_t held() const { return held_count_; }
+  uint32_t held() const { return static_cast<uint32_t>(held_.size()); }
   // Requires held() > 0 and room_in_flight().
   std::optional<Launch> start_held();
-  bool room_in_flight() const { return free_in_flight_ != kNone; }
-  uint32_t in_flight() const { return in_flight_; }
+  bool room_in_flight() const { return !free_flights_.empty(); }
+  uint32_t in_flight() const { return free_flights_.taken(); }
 
   // ---- Arrivals
   // Checks the target of a kWrite, kPull or kAtomic. Pins its region until landed() or abandoned().
@@ -184,7 +185,6 @@ class NicModel {
 
   struct InFlight {
     nic::Op op;
-    uint32_t next_free = kNone;
     bool busy = false;
   };
 
@@ -202,8 +202,7 @@ class NicModel {
   };
 
   const std::byte* local_address(nic::LocalSpan span) const;
-  template <typename Part>
-  Status change(nic::CounterId counter, Part nic::CounterValue::*part, uint64_t value, uint64_t most, bool adds);
+  Status change(nic::CounterId counter, uint64_t value, bool of_failures, bool adds);
   void use(const nic::Op& op, int delta);
   void advance(nic::CounterId counter, uint64_t success, uint32_t failure);
   void release_ready(nic::CounterId counter);
@@ -219,14 +218,11 @@ class NicModel {
   RegionTable regions_;
   EntryTable entries_;
   std::vector<InFlight> flights_;
-  std::vector<nic::Op> held_;  // a ring buffer
+  FreePlaces free_flights_;
+  boost::circular_buffer<nic::Op> held_;
   nic::PreparedTable<nic::Op> prepared_;
   nic::FailureLog failures_;
   std::vector<uint32_t> lost_peers_;
-  uint32_t first_held_ = 0;
-  uint32_t held_count_ = 0;
-  uint32_t free_in_flight_ = 0;
-  uint32_t in_flight_ = 0;
 };
 
 // Applies the packet's atomic to the 8 bytes at `target`. Atomic against every other atomic access.

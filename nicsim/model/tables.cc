@@ -10,18 +10,10 @@ namespace lanyard::nicsim {
 using nic::CounterId;
 using nic::RegionId;
 
-EntryTable::EntryTable(uint32_t depth, bool newest_tie_first)
-    : entries_(depth), newest_tie_first_(newest_tie_first), free_count_(depth) {
-  for (uint32_t i = 0; i + 1 < depth; ++i)
-    entries_[i].next = i + 1;
-}
-
 void EntryTable::add(const nic::DeferredOp& deferred, Waiting& waiting) {
-  LANYARD_CHECK(first_free_ != kNone, "there is a free entry");
-  const uint32_t index = first_free_;
+  LANYARD_CHECK(!free_.empty(), "there is a free entry");
+  const uint32_t index = free_.take();
   Entry& entry = entries_[index];
-  first_free_ = entry.next;
-  --free_count_;
   entry = Entry{.op = deferred.op, .trigger = deferred.trigger, .threshold = deferred.threshold, .busy = true};
 
   // Search from the back: thresholds nearly always rise.
@@ -61,27 +53,15 @@ void EntryTable::make_ready(uint32_t index) {
 }
 
 void EntryTable::release(uint32_t index) {
-  Entry& entry = entries_[index];
-  entry.busy = entry.ready = false;
-  entry.next = first_free_;
-  first_free_ = index;
-  ++free_count_;
-}
-
-CounterTable::CounterTable(uint32_t most) : most_(most), counters_(most) {
-  for (uint32_t i = 0; i + 1 < most; ++i)
-    counters_[i].next_free = i + 1;
+  entries_[index].busy = entries_[index].ready = false;
+  free_.give_back(index);
 }
 
 Result<CounterId> CounterTable::add() {
-  if (free_ == kNone)
+  if (free_.empty())
     return Status(Code::kExhausted, "all " + std::to_string(counters_.size()) + " counters are open");
-  const CounterId id{free_};
-  Counter& counter = counters_[id.value];
-  free_ = counter.next_free;
-  counter = Counter{};
-  counter.open = true;
-  ++open_;
+  const CounterId id{free_.take()};
+  counters_[id.value] = {.open = true};
   return id;
 }
 
@@ -93,16 +73,12 @@ Status CounterTable::remove(CounterId id) {
     return {Code::kInvalidState,
             std::to_string(counter.uses) + " entries, operations or regions still use the counter"};
   counter.open = false;
-  counter.next_free = free_;
-  free_ = id.value;
-  --open_;
+  free_.give_back(id.value);
   return {};
 }
 
-RegionTable::RegionTable(uint32_t most) : regions_(most) {
+RegionTable::RegionTable(uint32_t most) : regions_(most), free_(most) {
   LANYARD_CHECK(most > 0 && most <= kMost, "a key must have room for a region's index");
-  for (uint32_t i = 0; i + 1 < most; ++i)
-    regions_[i].next_free = i + 1;
 }
 
 // The index of the region with this key, if there is one.
@@ -116,22 +92,20 @@ Result<RegionId> RegionTable::add(void* base, uint64_t bytes, nic::CounterId rem
                                   const RegionOptions& options) {
   if (base == nullptr && bytes > 0)
     return Status(Code::kInvalidArgument, "a region of " + std::to_string(bytes) + " bytes needs an address");
-  if (free_ == kNone)
+  if (free_.empty())
     return Status(Code::kExhausted, "all " + std::to_string(regions_.size()) + " regions are registered");
-  const RegionId id{free_};
-  if (options.key && !chosen_keys_.try_emplace(*options.key, id.value).second)
+  if (options.key && chosen_keys_.contains(*options.key))
     return Status(Code::kInvalidState, "another region has this key already");
-  Region& region = regions_[id.value];
-  free_ = region.next_free;
-  region = Region{};
-  region.base = static_cast<std::byte*>(base);
-  region.bytes = bytes;
-  region.generation = next_generation_++;
-  region.remote = options.remote;
-  region.chosen_key = options.key;
-  region.remote_write = remote_write;
-  region.open = true;
-  ++open_;
+  const RegionId id{free_.take()};
+  if (options.key)
+    chosen_keys_[*options.key] = id.value;
+  regions_[id.value] = {.base = static_cast<std::byte*>(base),
+                        .bytes = bytes,
+                        .generation = next_generation_++,
+                        .remote_write = remote_write,
+                        .open = true,
+                        .remote = options.remote,
+                        .chosen_key = options.key};
   return id;
 }
 
@@ -147,9 +121,7 @@ Status RegionTable::remove(RegionId id, bool busy) {
   region.open = false;
   if (region.chosen_key)
     chosen_keys_.erase(*region.chosen_key);
-  region.next_free = free_;
-  free_ = id.value;
-  --open_;
+  free_.give_back(id.value);
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -12,6 +13,27 @@
 #include "transport/nic/nic.h"
 
 namespace lanyard::nicsim {
+
+// The free places of a table. Takes the place that came back last. Allocates only in the constructor.
+class FreePlaces {
+ public:
+  explicit FreePlaces(uint32_t places) : places_(places), free_(places) { std::iota(free_.rbegin(), free_.rend(), 0u); }
+
+  bool empty() const { return free_.empty(); }
+  uint32_t count() const { return static_cast<uint32_t>(free_.size()); }
+  uint32_t taken() const { return places_ - count(); }
+  // Requires !empty().
+  uint32_t take() {
+    const uint32_t place = free_.back();
+    free_.pop_back();
+    return place;
+  }
+  void give_back(uint32_t place) { free_.push_back(place); }
+
+ private:
+  const uint32_t places_;
+  std::vector<uint32_t> free_;
+};
 
 // The deferred-work entries. An entry is free, waits for its counter, or is ready to fire.
 // Threads: one at a time. Allocates only in the constructor.
@@ -36,10 +58,11 @@ class EntryTable {
   };
 
   // newest_tie_first: of entries with the same threshold, the last one added comes first.
-  EntryTable(uint32_t depth, bool newest_tie_first);
+  EntryTable(uint32_t depth, bool newest_tie_first)
+      : entries_(depth), newest_tie_first_(newest_tie_first), free_(depth) {}
 
   uint32_t size() const { return static_cast<uint32_t>(entries_.size()); }
-  uint32_t free() const { return free_count_; }
+  uint32_t free() const { return free_.count(); }
   const Entry& operator[](uint32_t entry) const { return entries_[entry]; }
 
   // Adds an entry to its trigger's waiting list. Requires a free entry.
@@ -62,8 +85,7 @@ class EntryTable {
 
   std::vector<Entry> entries_;
   const bool newest_tie_first_;
-  uint32_t free_count_;
-  uint32_t first_free_ = 0;
+  FreePlaces free_;
   uint32_t ready_first_ = kNone;
   uint32_t ready_last_ = kNone;
 };
@@ -73,32 +95,27 @@ class EntryTable {
 class CounterTable {
  public:
   struct Counter {
-    nic::CounterValue value;
-    EntryTable::Waiting waiting;
+    nic::CounterValue value = {};
+    EntryTable::Waiting waiting = {};
     uint32_t uses = 0;  // entries, operations and regions that name it
-    uint32_t next_free = UINT32_MAX;
     bool open = false;
   };
 
-  explicit CounterTable(uint32_t most);
+  explicit CounterTable(uint32_t most) : counters_(most), free_(most) {}
 
   // kExhausted.
   Result<nic::CounterId> add();
   // kInvalidState while it is in use; kNotFound.
   Status remove(nic::CounterId id);
-  bool is_open(nic::CounterId id) const { return id.value < most_ && counters_[id.value].open; }
+  bool is_open(nic::CounterId id) const { return id.value < counters_.size() && counters_[id.value].open; }
   // Requires is_open().
   Counter& operator[](nic::CounterId id) { return counters_[id.value]; }
   const Counter& operator[](nic::CounterId id) const { return counters_[id.value]; }
-  uint32_t open() const { return open_; }
+  uint32_t open() const { return free_.taken(); }
 
  private:
-  static constexpr uint32_t kNone = UINT32_MAX;
-
-  const uint32_t most_;
   std::vector<Counter> counters_;
-  uint32_t free_ = 0;
-  uint32_t open_ = 0;
+  FreePlaces free_;
 };
 
 // Options beyond nic::Nic::register_region.
@@ -124,7 +141,6 @@ class RegionTable {
     nic::CounterId remote_write;
     uint32_t uses = 0;  // waiting entries and own operations in flight
     uint32_t pins = 0;  // arrivals between locate() and landed()
-    uint32_t next_free = UINT32_MAX;
     bool open = false;
     bool closing = false;
     bool remote = true;
@@ -157,10 +173,9 @@ class RegionTable {
   std::optional<nic::RegionId> target_of(uint64_t key) const;
   // The same, for a message that locate() has accepted.
   nic::RegionId pinned(uint64_t key) const { return {index_of(key)}; }
-  uint32_t open() const { return open_; }
+  uint32_t open() const { return free_.taken(); }
 
  private:
-  static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr uint32_t kIndexBits = 24;  // of a key: region index; the rest: generation
 
   uint32_t index_of(uint64_t key) const;
@@ -168,8 +183,7 @@ class RegionTable {
   std::vector<Region> regions_;
   std::map<uint64_t, uint32_t> chosen_keys_;  // to indices
   uint64_t next_generation_ = 1;
-  uint32_t free_ = 0;
-  uint32_t open_ = 0;
+  FreePlaces free_;
 };
 
 }  // namespace lanyard::nicsim

@@ -62,7 +62,7 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   Status reset(nic::CounterId counter) override { return Driving(*this)->reset(counter); }
   // As NicModel::set().
   Status set(nic::CounterId counter, uint64_t value) { return Driving(*this)->set(counter, value); }
-  Status set_error(nic::CounterId counter, uint32_t value) { return Driving(*this)->set_error(counter, value); }
+  Status set_error(nic::CounterId counter, uint64_t value) { return Driving(*this)->set_error(counter, value); }
   Status listen(nic::CounterId counter, nic::Listener listener) override;
   Result<nic::Doorbell> doorbell(nic::CounterId counter, nic::DoorbellKind kind) override;
 
