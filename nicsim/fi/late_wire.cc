@@ -42,14 +42,11 @@ class LateWire::LateSink final : public Sink {
     wire_.arriving_.extract(name(packet));
     sink_.abandoned(plain(packet), code);
   }
-  void atomic_arrived(const Packet& packet) override {
-    if (is_marked(packet))
+  void arrived(const Packet& packet, const std::byte* loan) override {
+    if (packet.kind == PacketKind::kAtomic && is_marked(packet))
       wire_.settle();
-    sink_.atomic_arrived(plain(packet));
+    sink_.arrived(packet.kind == PacketKind::kAtomic ? plain(packet) : packet, loan);
   }
-  void ack_arrived(const Packet& packet) override { sink_.ack_arrived(packet); }
-  void pull_arrived(const Packet& packet, const std::byte* loan) override { sink_.pull_arrived(packet, loan); }
-  void pull_refused(const Packet& packet) override { sink_.pull_refused(packet); }
   void peer_lost(uint32_t peer, const std::string& why) override { sink_.peer_lost(peer, why); }
 
  private:

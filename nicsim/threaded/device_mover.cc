@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "nicsim/threaded/threaded_nic.h"
 #include "nicsim/wire/wire.h"
 #include "transport/base/check.h"
 
@@ -23,12 +24,8 @@ constexpr uint64_t kPortionBytes = Wire::kPortionBytes;
 
 }  // namespace
 
-DeviceMover::DeviceMover(DeviceMemory& memory, const ModelLimits& limits, Client& client)
-    : memory_(memory),
-      client_(client),
-      borrowings_(memory),
-      regions_(limits.max_regions),
-      sent_(limits.max_in_flight) {}
+DeviceMover::DeviceMover(DeviceMemory& memory, const ModelLimits& limits, ThreadedNic& nic)
+    : memory_(memory), nic_(nic), borrowings_(memory), regions_(limits.max_regions), sent_(limits.max_in_flight) {}
 
 DeviceMover::~DeviceMover() {
   for (const Move& move : moves_) {
@@ -106,7 +103,7 @@ void DeviceMover::send(uint32_t peer, const Packet& packet, LocalSpan from) {
   offer.kind = PacketKind::kPull;
   offer.operand = from.offset;
   offer.loan = region.registration;
-  client_.transmit(peer, offer, region.loan->bytes.data());
+  nic_.wire_->send(peer, offer, region.loan->bytes.data());
 }
 
 void DeviceMover::stage(const Sent& sent) {
@@ -324,16 +321,16 @@ void DeviceMover::finish(const Move& move) {
     Sent& sent = sent_[move.packet.token];
     sent.state = Sent::State::kSent;
     sent.staging = move.staging;
-    return client_.transmit(move.peer, move.packet, move.staging);
+    return nic_.wire_->send(move.peer, move.packet, move.staging);
   }
   if (move.staging != nullptr)
     memory_.give_staging(move.staging);
   if (move.goal == Move::Goal::kLand)
-    return client_.moved(move.packet, move.dropped ? Code::kFailed : move.code);
+    return nic_.moved(move.packet, move.dropped ? Code::kFailed : move.code);
   if (move.dropped)
     return;  // the operation has ended with its peer
   sent_[move.packet.token].state = Sent::State::kNone;
-  client_.not_sent(move.peer, move.packet, move.code);
+  nic_.not_sent(move.peer, move.packet, move.code);
 }
 
 // ---- Memory that peers have lent

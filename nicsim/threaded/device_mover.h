@@ -2,8 +2,8 @@
 // regions are device memory.
 //
 // Only the device copies device memory; the host goes on meanwhile. A move is a short chain of
-// steps, which poll() takes as they become possible. The client hears of the end once the last copy
-// has ended. Host memory of the user is copied to and from staging memory, one portion a call.
+// steps, which poll() takes as they become possible. The NIC hears of the end once the last copy has
+// ended. Host memory of the user is copied to and from staging memory, one portion a call.
 //
 //   within this NIC        source -> target; through staging if one of them is host memory
 //   out, to a peer here    a loan (kPull): the peer copies; if it cannot, as below from then on
@@ -66,23 +66,12 @@ class Borrowings {
   std::vector<Borrowing> borrowings_;
 };
 
+class ThreadedNic;
+
 class DeviceMover {
  public:
-  // The NIC that asks for moves. poll() calls it when they end.
-  class Client {
-   public:
-    virtual ~Client() = default;
-    // Gives a packet to the wire. The payload is valid until acknowledged() or
-    // peer_lost(). send() may call it too.
-    virtual void transmit(uint32_t peer, const Packet& packet, const std::byte* payload) = 0;
-    // A write could not be read from the device.
-    virtual void not_sent(uint32_t peer, const Packet& packet, Code code) = 0;
-    // The message has reached its target, or has failed (not kOk).
-    virtual void moved(const Packet& packet, Code code) = 0;
-  };
-
-  // memory and client must outlive this object.
-  DeviceMover(DeviceMemory& memory, const ModelLimits& limits, Client& client);
+  // Both must outlive this object. poll() tells the NIC when moves end.
+  DeviceMover(DeviceMemory& memory, const ModelLimits& limits, ThreadedNic& nic);
   // Waits for the copies in flight. Destroy the wire first: it may use staging memory.
   ~DeviceMover();
   DeviceMover(const DeviceMover&) = delete;
@@ -187,7 +176,7 @@ class DeviceMover {
   std::vector<Arrival>::iterator find(const Packet& packet);
 
   DeviceMemory& memory_;
-  Client& client_;
+  ThreadedNic& nic_;
   Borrowings borrowings_;
   std::vector<Region> regions_;
   std::vector<Sent> sent_;

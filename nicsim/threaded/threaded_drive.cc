@@ -133,7 +133,7 @@ void ThreadedNic::carry(const Launch& launch) {
   complete(ack(launch.packet, landing.code));
 }
 
-// ---- Arrivals: the wire's sink and the device mover's client
+// ---- Arrivals
 
 std::byte* ThreadedNic::place(const Packet& packet) {
   const Landing landing = model_.locate(packet);
@@ -186,7 +186,16 @@ Packet ThreadedNic::apply(const Packet& packet) {
   return ack(packet, Code::kOk);
 }
 
-void ThreadedNic::atomic_arrived(const Packet& packet) { wire_->send(packet.source, apply(packet), nullptr); }
+void ThreadedNic::arrived(const Packet& packet, const std::byte* loan) {
+  switch (packet.kind) {
+    case PacketKind::kAtomic: return wire_->send(packet.source, apply(packet), nullptr);
+    case PacketKind::kAck: return ack_arrived(packet);
+    case PacketKind::kPull: return pull_arrived(packet, loan);
+    default:
+      if (mover_ != nullptr)
+        mover_->pull_refused(packet);
+  }
+}
 
 // Ignores acks without an operation: other processes write the wire's memory.
 void ThreadedNic::ack_arrived(const Packet& packet) {
@@ -202,11 +211,6 @@ void ThreadedNic::pull_arrived(const Packet& packet, const std::byte* loan) {
     return;
   model_.abandoned(packet);
   wire_->send(packet.source, {.kind = PacketKind::kCannotPull, .source = self_, .token = packet.token}, nullptr);
-}
-
-void ThreadedNic::pull_refused(const Packet& packet) {
-  if (mover_ != nullptr)
-    mover_->pull_refused(packet);
 }
 
 void ThreadedNic::peer_lost(uint32_t peer, const std::string& why) {
@@ -225,18 +229,13 @@ void ThreadedNic::complete(const Packet& ack) {
   model_.complete(ack);
 }
 
-// ---- Moves of device memory
-
-void ThreadedNic::transmit(uint32_t peer, const Packet& packet, const std::byte* payload) {
-  wire_->send(peer, packet, payload);
-}
-
 void ThreadedNic::not_sent(uint32_t peer, const Packet& packet, Code code) {
+  right_.assert_held();
   complete({.kind = PacketKind::kAck, .code = code, .source = peer, .token = packet.token});
 }
 
-// The whole message has reached its target, or has failed.
 void ThreadedNic::moved(const Packet& packet, Code code) {
+  right_.assert_held();
   if (code == Code::kOk)
     count(packet);
   else

@@ -39,7 +39,7 @@ struct ThreadedOptions {
   DeviceMemory* memory = nullptr;
 };
 
-class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Client {
+class ThreadedNic final : public nic::Nic, private Sink {
  public:
   ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, const ThreadedOptions& options = {});
   // No other thread may use it any more. Operations in flight are abandoned.
@@ -192,14 +192,15 @@ class ThreadedNic final : public nic::Nic, private Sink, private DeviceMover::Cl
   std::byte* place(const Packet& packet) override LANYARD_REQUIRES(right_);
   void landed(const Packet& packet, bool placed) override LANYARD_REQUIRES(right_);
   void abandoned(const Packet& packet, Code code) override LANYARD_REQUIRES(right_);
-  void atomic_arrived(const Packet& packet) override LANYARD_REQUIRES(right_);
-  void ack_arrived(const Packet& packet) override LANYARD_REQUIRES(right_);
-  void pull_arrived(const Packet& packet, const std::byte* loan) override LANYARD_REQUIRES(right_);
-  void pull_refused(const Packet& packet) override LANYARD_REQUIRES(right_);
+  void arrived(const Packet& packet, const std::byte* loan) override LANYARD_REQUIRES(right_);
   void peer_lost(uint32_t peer, const std::string& why) override LANYARD_REQUIRES(right_);
-  void transmit(uint32_t peer, const Packet& packet, const std::byte* payload) override LANYARD_REQUIRES(right_);
-  void not_sent(uint32_t peer, const Packet& packet, Code code) override LANYARD_REQUIRES(right_);
-  void moved(const Packet& packet, Code code) override LANYARD_REQUIRES(right_);
+  // The mover reports: a write could not be read from the device; a message has reached its target, or
+  // has failed.
+  friend class DeviceMover;
+  void not_sent(uint32_t peer, const Packet& packet, Code code);
+  void moved(const Packet& packet, Code code);
+  void ack_arrived(const Packet& packet) LANYARD_REQUIRES(right_);
+  void pull_arrived(const Packet& packet, const std::byte* loan) LANYARD_REQUIRES(right_);
   // Applies an atomic and returns its ack.
   Packet apply(const Packet& packet) LANYARD_REQUIRES(right_);
   Packet ack(const Packet& packet, Code code) const {

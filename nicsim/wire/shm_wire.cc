@@ -200,23 +200,17 @@ class ShmWire final : public Wire {
   }
 
   void take_packet(Sink& sink, const Packet& packet, const Frame& frame) {
-    switch (packet.kind) {
-      case PacketKind::kWrite: {
-        if (packet.bytes != frame.payload_bytes)
-          return;
-        std::byte* to = sink.place(packet);
-        if (to != nullptr && packet.bytes > 0)
-          std::memcpy(to, frame.payload, packet.bytes);
-        return sink.landed(packet, to != nullptr);
-      }
-      case PacketKind::kPull:
-        if (frame.payload_bytes == kLoanBytes)
-          sink.pull_arrived(packet, frame.payload);
-        return;
-      case PacketKind::kCannotPull: return sink.pull_refused(packet);
-      case PacketKind::kAtomic: return sink.atomic_arrived(packet);
-      case PacketKind::kAck: offers_.acknowledged(packet); return sink.ack_arrived(packet);
+    if (packet.kind > PacketKind::kCannotPull || payload_bytes(packet) != frame.payload_bytes)
+      return;
+    if (packet.kind == PacketKind::kWrite) {
+      std::byte* to = sink.place(packet);
+      if (to != nullptr && packet.bytes > 0)
+        std::memcpy(to, frame.payload, packet.bytes);
+      return sink.landed(packet, to != nullptr);
     }
+    if (packet.kind == PacketKind::kAck)
+      offers_.acknowledged(packet);
+    sink.arrived(packet, frame.payload);
   }
 
   // The sender must not be known.

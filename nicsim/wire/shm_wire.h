@@ -2,7 +2,7 @@
 // of bulk data from the sender's memory to the receiver's. README.md says which way each payload
 // takes.
 //
-// Order (W1): place(), atomic_arrived() and ack_arrived() come in the order of send(). landed() of
+// Order (W1): place() and arrived() come in the order of send(). landed() of
 // a write of more than 4 KiB may come after those of later packets, so small packets overtake bulk
 // data. Rule N7 of nic.h allows that.
 #ifndef LANYARD_NICSIM_WIRE_SHM_WIRE_H_

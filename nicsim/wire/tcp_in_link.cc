@@ -190,29 +190,22 @@ bool TcpInLink::parse() {
 }
 
 bool TcpInLink::begin(const Packet& packet) {
-  if (packet.source != meeting_.source)
+  if (packet.source != meeting_.source || packet.kind > PacketKind::kCannotPull)
     return false;
-  switch (packet.kind) {
-    case PacketKind::kWrite:
-      packet_ = packet;
-      to_ = hub_.sink().place(packet);
-      done_ = 0;
-      seen_.reset();
-      given_up_ = false;
-      receiving_ = true;
-      return true;
-    case PacketKind::kPull:
-      hub_.sink().pull_arrived(packet, buffer_.data() + taken_);
-      taken_ += kLoanBytes;
-      return true;
-    case PacketKind::kCannotPull: hub_.sink().pull_refused(packet); return true;
-    case PacketKind::kAtomic: hub_.sink().atomic_arrived(packet); return true;
-    case PacketKind::kAck:
-      hub_.acknowledged(meeting_.source, packet.token);  // before the sink, which may free the payload
-      hub_.sink().ack_arrived(packet);
-      return true;
+  if (packet.kind == PacketKind::kWrite) {
+    packet_ = packet;
+    to_ = hub_.sink().place(packet);
+    done_ = 0;
+    seen_.reset();
+    given_up_ = false;
+    receiving_ = true;
+    return true;
   }
-  return false;
+  if (packet.kind == PacketKind::kAck)
+    hub_.acknowledged(meeting_.source, packet.token);  // before the sink, which may free the payload
+  hub_.sink().arrived(packet, buffer_.data() + taken_);
+  taken_ += payload_bytes(packet);
+  return true;
 }
 
 // ---- The end

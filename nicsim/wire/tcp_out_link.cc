@@ -223,8 +223,8 @@ void TcpOutLink::drop_unmapped() {
 // poll() calls this later: a send() may be running now.
 void TcpOutLink::fail_unmapped(uint32_t token) {
   asio::post(socket_.get_executor(), hub_.queued([self = shared_from_this(), token] {
-    self->hub_.sink().ack_arrived(
-        {.kind = PacketKind::kAck, .code = Code::kUnmapped, .source = self->meeting_.target, .token = token});
+    self->hub_.sink().arrived(
+        {.kind = PacketKind::kAck, .code = Code::kUnmapped, .source = self->meeting_.target, .token = token}, nullptr);
   }));
 }
 

@@ -46,11 +46,8 @@ class Sink {
   // A placed write will never be complete. The sink sends `code` to its initiator. If the initiator
   // has ended, the code is kFailed and peer_lost() comes next.
   virtual void abandoned(const Packet& packet, Code code) = 0;
-  virtual void atomic_arrived(const Packet& packet) = 0;
-  virtual void ack_arrived(const Packet& packet) = 0;
-  // A kPull and its kLoanBytes. They are valid during the call and must not be trusted.
-  virtual void pull_arrived(const Packet& packet, const std::byte* loan) = 0;
-  virtual void pull_refused(const Packet& packet) = 0;  // a kCannotPull
+  // Any other packet. `loan` is for a kPull: kLoanBytes, valid during the call. Do not trust them.
+  virtual void arrived(const Packet& packet, const std::byte* loan) = 0;
   // `why`: as nic::Nic::why_lost().
   virtual void peer_lost(uint32_t peer, const std::string& why) = 0;
 };

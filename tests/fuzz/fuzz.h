@@ -72,17 +72,13 @@ class FuzzSink final : public nicsim::Sink {
       take(packet);
   }
   void abandoned(const Packet& packet, Code) override { take(packet); }
-  void atomic_arrived(const Packet& packet) override { check(packet); }
-  void ack_arrived(const Packet& packet) override {
+  void arrived(const Packet& packet, const std::byte* loan) override {
     check(packet);
-    if (on_ack)
+    if (packet.kind == nicsim::PacketKind::kAck && on_ack)
       on_ack(packet);
+    if (packet.kind == nicsim::PacketKind::kPull)
+      sum_ += std::count(loan, loan + nicsim::kLoanBytes, std::byte{1});
   }
-  void pull_arrived(const Packet& packet, const std::byte* loan) override {
-    check(packet);
-    sum_ += std::count(loan, loan + nicsim::kLoanBytes, std::byte{1});
-  }
-  void pull_refused(const Packet& packet) override { check(packet); }
   void peer_lost(uint32_t peer, const std::string&) override {
     LANYARD_CHECK(peer < lost_.size() && !lost_[peer], "peer_lost(): the peer is lost already or unknown");
     lost_[peer] = true;

@@ -49,10 +49,10 @@ struct Peer final : nicsim::Sink {
   std::byte* place(const Packet&) override { return nullptr; }
   void landed(const Packet&, bool) override {}
   void abandoned(const Packet&, Code) override {}
-  void atomic_arrived(const Packet& packet) override { atomics.push_back(packet); }
-  void ack_arrived(const Packet&) override {}
-  void pull_arrived(const Packet&, const std::byte*) override {}
-  void pull_refused(const Packet&) override {}
+  void arrived(const Packet& packet, const std::byte*) override {
+    if (packet.kind == PacketKind::kAtomic)
+      atomics.push_back(packet);
+  }
   void peer_lost(uint32_t, const std::string&) override {}
 
   std::vector<Packet> atomics;

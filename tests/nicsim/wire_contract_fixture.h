@@ -110,13 +110,15 @@ class TestSink : public Sink {
     abandoned_for.push_back(code);
     note(What::kAbandoned, packet);
   }
-  void atomic_arrived(const Packet& packet) override { note(What::kAtomic, packet); }
-  void ack_arrived(const Packet& packet) override { note(What::kAck, packet); }
-  void pull_arrived(const Packet& packet, const std::byte* loan) override {
-    loans.emplace_back(loan, loan + nicsim::kLoanBytes);
-    note(What::kPull, packet);
+  void arrived(const Packet& packet, const std::byte* loan) override {
+    if (packet.kind == PacketKind::kPull)
+      loans.emplace_back(loan, loan + nicsim::kLoanBytes);
+    note(packet.kind == PacketKind::kAtomic ? What::kAtomic
+         : packet.kind == PacketKind::kAck  ? What::kAck
+         : packet.kind == PacketKind::kPull ? What::kPull
+                                            : What::kCannotPull,
+         packet);
   }
-  void pull_refused(const Packet& packet) override { note(What::kCannotPull, packet); }
   void peer_lost(uint32_t peer, const std::string& why) override {
     why_lost = why;
     note(What::kLost, {.source = peer});
