@@ -35,7 +35,6 @@ TcpChallenge new_challenge() {
 TcpProof prove(const TcpSecret& secret, TcpRole role, const TcpMeeting& meeting) {
   struct {
     char label[16] = {'L', 'a', 'n', 'y', 'a', 'r', 'd', ' ', 'T', 'C', 'P'};
-    uint32_t version = TcpAddress::kVersion;
     TcpRole role;
     TcpMeeting meeting;
   } text{.role = role, .meeting = meeting};

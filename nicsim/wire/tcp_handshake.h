@@ -27,7 +27,7 @@ struct TcpSecret {
 
 struct TcpAddress : PlainAddress<TcpAddress> {
   static constexpr uint32_t kByteOrder = 0x01020304;
-  static constexpr uint32_t kVersion = 5;  // of the protocol on connections
+  static constexpr uint32_t kVersion = 6;  // of the protocol on connections
 
   uint32_t tag = 0x31504354;         // "TCP1"
   uint32_t byte_order = kByteOrder;  // packets travel as they lie in memory
@@ -70,11 +70,8 @@ static_assert(sizeof(TcpHello) == 76 && sizeof(TcpAnswer) == 48);
 
 // The facts of one connection that both ends know. The source has connected and will send.
 struct TcpMeeting {
-  uint32_t source = 0;
+  TcpHello hello{};  // the source's
   uint32_t target = 0;
-  uint32_t listeners_secret = 1;
-  TcpPlace source_place{};
-  TcpChallenge source_challenge{};
   TcpChallenge target_challenge{};
 };
 

@@ -57,18 +57,14 @@ bool TcpInLink::greet() {
 }
 
 bool TcpInLink::take_hello() {
-  TcpHello hello;
+  TcpHello& hello = meeting_.hello;
   std::memcpy(&hello, heard_.data(), sizeof hello);
   const std::optional<TcpSecret> secret = hello.fits() ? hub_.secret_for(hello) : std::nullopt;
   if (!secret)
     return false;
   secret_ = *secret;
-  meeting_ = {.source = hello.source,
-              .target = hub_.self(),
-              .listeners_secret = hello.listeners_secret,
-              .source_place = hello.place,
-              .source_challenge = hello.challenge,
-              .target_challenge = new_challenge()};
+  meeting_.target = hub_.self();
+  meeting_.target_challenge = new_challenge();
   const TcpAnswer answer{.challenge = meeting_.target_challenge, .proof = prove(secret_, TcpRole::kListener, meeting_)};
   phase_ = Phase::kProof;
   return say(&answer, sizeof answer);
@@ -190,7 +186,7 @@ bool TcpInLink::parse() {
 }
 
 bool TcpInLink::begin(const Packet& packet) {
-  if (packet.source != meeting_.source || packet.kind > PacketKind::kCannotPull)
+  if (packet.source != meeting_.hello.source || packet.kind > PacketKind::kCannotPull)
     return false;
   if (packet.kind == PacketKind::kWrite) {
     packet_ = packet;
@@ -202,7 +198,7 @@ bool TcpInLink::begin(const Packet& packet) {
     return true;
   }
   if (packet.kind == PacketKind::kAck)
-    hub_.acknowledged(meeting_.source, packet.token);  // before the sink, which may free the payload
+    hub_.acknowledged(meeting_.hello.source, packet.token);  // before the sink, which may free the payload
   hub_.sink().arrived(packet, buffer_.data() + taken_);
   taken_ += payload_bytes(packet);
   return true;
@@ -226,7 +222,7 @@ void TcpInLink::end() {
   const bool admitted = phase_ == Phase::kPackets;
   close();
   if (admitted)
-    hub_.in_ended(meeting_.source, why_ended_);
+    hub_.in_ended(meeting_.hello.source, why_ended_);
   else
     hub_.stranger_ended(*this);
 }

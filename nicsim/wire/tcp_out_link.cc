@@ -98,12 +98,8 @@ void TcpOutLink::connected(error_code error) {
   nap_.change(socket_.native_handle(), FdNap::Watch::kRead);
   state_ = State::kGreeting;
   heard_ = 0;
-  meeting_.source_challenge = new_challenge();
-  const TcpHello hello{.source = meeting_.source,
-                       .listeners_secret = meeting_.listeners_secret,
-                       .place = meeting_.source_place,
-                       .challenge = meeting_.source_challenge};
-  if (!say(&hello, sizeof hello))
+  meeting_.hello.challenge = new_challenge();
+  if (!say(&meeting_.hello, sizeof meeting_.hello))
     return try_again(why_not("the connection broke before the handshake ended"));
   watch();
 }

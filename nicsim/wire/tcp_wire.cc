@@ -113,9 +113,8 @@ class TcpWire final : public Wire, public TcpHub {
     if (peer.lost)
       return;
     if (peer.out == nullptr) {
-      const TcpMeeting meeting{
-          .source = self_, .target = rank, .listeners_secret = peer.secret ? 1u : 0u, .source_place = address_.place};
-      peer.out = std::make_shared<TcpOutLink>(*this, *nap_, io_, endpoint_of(*peer.place), meeting,
+      const TcpHello hello{.source = self_, .listeners_secret = peer.secret ? 1u : 0u, .place = address_.place};
+      peer.out = std::make_shared<TcpOutLink>(*this, *nap_, io_, endpoint_of(*peer.place), TcpMeeting{hello, rank},
                                               peer.secret.value_or(address_.secret));
       peer.out->connect();
     }
@@ -212,10 +211,10 @@ class TcpWire final : public Wire, public TcpHub {
   }
 
   bool admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>& link) override {
-    Peer& peer = *peers_[meeting.source];
-    if (peer.lost || peer.in != nullptr || (peer.place && *peer.place != meeting.source_place))
+    Peer& peer = *peers_[meeting.hello.source];
+    if (peer.lost || peer.in != nullptr || (peer.place && *peer.place != meeting.hello.place))
       return false;
-    peer.place = meeting.source_place;
+    peer.place = meeting.hello.place;
     peer.in = link;
     door_.leaves(*link);
     return true;

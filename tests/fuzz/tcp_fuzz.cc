@@ -40,7 +40,7 @@ class FuzzHub final : public TcpHub {
     return hello.source >= kPeers || hello.source == 0 ? std::nullopt : std::optional(secret_);
   }
   bool admit(const TcpMeeting& meeting, const std::shared_ptr<TcpInLink>&) override {
-    LANYARD_CHECK(may_admit && meeting.source == kSource, "a connection without proof of identity is admitted");
+    LANYARD_CHECK(may_admit && meeting.hello.source == kSource, "a connection without proof of identity is admitted");
     return true;
   }
   void stranger_ended(const TcpInLink&) override {}
@@ -113,10 +113,9 @@ void run_in_link(FuzzInput& input, bool as_peer) {
   const auto link = std::make_shared<TcpInLink>(world.hub, *world.nap, tcp::socket(world.io, tcp::v4(), pair.theirs));
   link->start(std::chrono::hours(1));
   if (as_peer) {
-    TcpMeeting meeting{.source = kSource, .target = 0};
-    const TcpHello hello{.source = kSource};
+    TcpMeeting meeting{.hello = {.source = kSource}};
     TcpAnswer answer;
-    LANYARD_CHECK(pair.send(&hello, sizeof hello), "cannot send the hello");
+    LANYARD_CHECK(pair.send(&meeting.hello, sizeof meeting.hello), "cannot send the hello");
     world.poll();
     LANYARD_CHECK(pair.receive(answer), "the link sends no answer");
     meeting.target_challenge = answer.challenge;
@@ -153,7 +152,7 @@ void run_out_link(FuzzInput& input) {
   const tcp::endpoint endpoint(asio::ip::address_v4::loopback(), ntohs(bound.sin_port));
 
   World world;
-  TcpMeeting meeting{.source = 0, .target = kSource};
+  TcpMeeting meeting{.target = kSource};
   auto link = std::make_shared<TcpOutLink>(world.hub, *world.nap, world.io, endpoint, meeting, world.hub.secret_);
   const auto payload = std::make_unique<std::byte[]>(5000);
   link->queue({.kind = PacketKind::kWrite, .bytes = 5000}, payload.get());
@@ -163,9 +162,8 @@ void run_out_link(FuzzInput& input) {
   world.poll();
   const auto honest = input.take<uint8_t>() % 3;
   if (honest > 0) {
-    TcpHello hello;
+    TcpHello& hello = meeting.hello;
     LANYARD_CHECK(::recv(ours, &hello, sizeof hello, MSG_WAITALL) == sizeof hello, "the link sends no hello");
-    meeting.source_challenge = hello.challenge;
     const TcpAnswer answer{.proof = prove(world.hub.secret_, TcpRole::kListener, meeting)};
     LANYARD_CHECK(::send(ours, &answer, sizeof answer, MSG_NOSIGNAL) == sizeof answer, "cannot send the answer");
     world.poll();

@@ -166,9 +166,7 @@ struct HandJob {
     });
   }
 
-  TcpMeeting meeting(uint32_t source, uint32_t target) const {
-    return {.source = source, .target = target, .source_place = addresses[source].place};
-  }
+  TcpMeeting meeting(uint32_t source, uint32_t target) const { return {.hello = hello(source), .target = target}; }
   const TcpSecret& secret(uint32_t rank = 0) const { return addresses[rank].secret; }
   TcpHello hello(uint32_t source) const { return {.source = source, .place = addresses[source].place}; }
   RawSocket connect() {
@@ -179,11 +177,9 @@ struct HandJob {
   // Makes the handshake as that rank, to send to the wire. `change` may spoil the proof.
   bool greet(RawSocket& socket, uint32_t rank, const std::function<void(TcpProof&)>& change = {}) {
     TcpMeeting known = meeting(rank, 0);
-    known.source_challenge = nicsim::new_challenge();
-    TcpHello hello = this->hello(rank);
-    hello.challenge = known.source_challenge;
+    known.hello.challenge = nicsim::new_challenge();
     TcpAnswer answer;
-    if (!socket.send(&hello, sizeof hello) || !read_into(socket, answer))
+    if (!socket.send(&known.hello, sizeof known.hello) || !read_into(socket, answer))
       return false;
     known.target_challenge = answer.challenge;
     EXPECT_TRUE(is_same(answer.proof, prove(secret(), TcpRole::kListener, known)));
@@ -207,12 +203,11 @@ struct HandJob {
   }
   // Answers the wire's handshake up to the wire's proof.
   bool answer(RawSocket& socket, uint32_t rank = 1, const std::function<void(TcpAnswer&)>& change = {}) {
-    TcpHello hello;
-    if (!read_into(socket, hello) || !hello.fits() || hello.source != 0)
+    TcpMeeting known{.target = rank, .target_challenge = nicsim::new_challenge()};
+    const TcpHello& hello = known.hello;
+    if (!read_into(socket, known.hello) || !hello.fits() || hello.source != 0 || hello.listeners_secret != 1 ||
+        hello.place != addresses[0].place)
       return false;
-    TcpMeeting known = meeting(0, rank);
-    known.source_challenge = hello.challenge;
-    known.target_challenge = nicsim::new_challenge();
     TcpAnswer answer{.challenge = known.target_challenge, .proof = prove(secret(rank), TcpRole::kListener, known)};
     if (change)
       change(answer);

@@ -24,16 +24,16 @@ Bytes one_atomic(uint32_t rank) {
 }
 
 TEST(TcpHandshake, AProofCoversEveryField) {
-  const TcpMeeting meeting{.source = 1, .target = 2, .source_place = {.port = 3}};
+  const TcpMeeting meeting{.hello = {.source = 1, .place = {.port = 3}}, .target = 2};
   const TcpProof proof = prove(secret_of(1), TcpRole::kConnector, meeting);
   EXPECT_TRUE(is_same(proof, prove(secret_of(1), TcpRole::kConnector, meeting)));
   EXPECT_FALSE(is_same(proof, prove(secret_of(2), TcpRole::kConnector, meeting)));
   EXPECT_FALSE(is_same(proof, prove(secret_of(1), TcpRole::kListener, meeting)));
   std::vector<TcpMeeting> others(5 + 2 * sizeof(TcpChallenge), meeting);
-  std::swap(others[0].source, others[0].target);
-  ++others[1].source, ++others[2].target, ++others[3].source_place.port, others[4].listeners_secret = 0;
+  std::swap(others[0].hello.source, others[0].target);
+  ++others[1].hello.source, ++others[2].target, ++others[3].hello.place.port, others[4].hello.listeners_secret = 0;
   for (size_t i = 0; i < sizeof(TcpChallenge); ++i) {
-    others[5 + 2 * i].source_challenge[i] ^= std::byte{1};
+    others[5 + 2 * i].hello.challenge[i] ^= std::byte{1};
     others[6 + 2 * i].target_challenge[i] ^= std::byte{1};
   }
   for (const TcpMeeting& other : others)
@@ -51,15 +51,13 @@ TEST(TcpHandshake, MayComeInAnyPieces) {
     HandJob job;
     RawSocket socket = job.connect();
     TcpMeeting known = job.meeting(1, 0);
-    TcpHello hello = job.hello(1);
-    hello.challenge = known.source_challenge;
     const auto send_in_two = [&](const void* data, size_t bytes, size_t first) {
       first = std::min(first, bytes);
       EXPECT_TRUE(first == 0 || socket.send(data, first));
       job.settle(milliseconds(1));
       EXPECT_TRUE(first == bytes || socket.send(static_cast<const char*>(data) + first, bytes - first));
     };
-    send_in_two(&hello, sizeof hello, cut);
+    send_in_two(&known.hello, sizeof known.hello, cut);
     TcpAnswer answer;
     ASSERT_TRUE(job.read_into(socket, answer)) << cut;
     known.target_challenge = answer.challenge;
@@ -114,10 +112,8 @@ TEST(TcpHandshake, TheSecondConnectionOfARankIsRefused) {
   TcpProof proofs[2];
   for (int i : {0, 1}) {
     TcpMeeting known = job.meeting(1, 0);
-    TcpHello hello = job.hello(1);
-    hello.challenge = known.source_challenge;
     TcpAnswer answer;
-    ASSERT_TRUE(sockets[i].send(&hello, sizeof hello) && job.read_into(sockets[i], answer));
+    ASSERT_TRUE(sockets[i].send(&known.hello, sizeof known.hello) && job.read_into(sockets[i], answer));
     known.target_challenge = answer.challenge;
     proofs[i] = prove(job.secret(), TcpRole::kConnector, known);
   }
@@ -136,9 +132,8 @@ TEST(TcpHandshake, AnOverheardProofIsWorthNothing) {
   Bytes heard;
   RawSocket peer = job.connect();
   TcpMeeting known = job.meeting(1, 0);
-  known.source_challenge = nicsim::new_challenge();
-  TcpHello hello = job.hello(1);
-  hello.challenge = known.source_challenge;
+  known.hello.challenge = nicsim::new_challenge();
+  const TcpHello& hello = known.hello;
   TcpAnswer answer;
   ASSERT_TRUE(peer.send(&hello, sizeof hello) && job.read_into(peer, answer));
   known.target_challenge = answer.challenge;
