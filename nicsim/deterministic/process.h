@@ -39,12 +39,12 @@ struct Counts {
   // Of a send: writes of its data.
   uint64_t data_fired = 0, data_read = 0, data_landed = 0, data_counted = 0, data_acked = 0;
   // Of a receive: clear-to-sends.
-  uint64_t clear_fired = 0, clear_landed = 0, clear_counted = 0;
+  uint64_t clear_fired = 0, clear_counted = 0;
   // Of either: increments of its done word, whoever makes them.
   uint64_t done_fired = 0, done_landed = 0;
   // Flags, where senders raise them: of a send, its own; of a receive, its sender's. They are increments of the done
   // word, too, but of a merged receive.
-  uint64_t flag_fired = 0, flag_landed = 0, flag_counted = 0, flag_acked = 0;
+  uint64_t flag_fired = 0, flag_counted = 0, flag_acked = 0;
   uint64_t moved = 0;          // with gaps: times that the stream has packed or unpacked
   uint64_t seen_complete = 0;  // starts that the host has seen complete
   uint64_t failed = 0;         // operations of it that failed

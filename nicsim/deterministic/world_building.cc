@@ -345,8 +345,8 @@ void World::grow_old(Side& side, uint32_t index) {
   count(core.written, side.pieces * age);
   state_->promises[index / 2] = age;
   side.filled = side.started = side.waited = side.moved = age;
-  side.clear_fired = side.clear_landed = side.clear_counted = side.done_fired = side.done_landed = age;
-  side.flag_fired = side.flag_landed = side.flag_counted = side.flag_acked = age;
+  side.clear_fired = side.clear_counted = side.done_fired = side.done_landed = age;
+  side.flag_fired = side.flag_counted = side.flag_acked = age;
   side.data_fired = side.data_read = side.data_landed = side.data_counted = side.data_acked = side.pieces * age;
 }
 

@@ -200,17 +200,13 @@ void check_read(World& world, const Transit& transit) {
 void check_landed(World& world, const Transit& transit) {
   if (transit.role == Transit::Role::kDone && is_anothers(world, transit))
     return broken(world, Finding::kOrder, transit, "is added to the word of another request");
+  Side& receive = world.side(receive_of(transit).index);
   switch (transit.role) {
-    case Transit::Role::kClear: ++world.side(transit.request).clear_landed; return;
     case Transit::Role::kDone:
       return world.for_each_merged(transit.request, [&](uint32_t request) { ++world.side(request).done_landed; });
-    case Transit::Role::kFlag: {
-      Side& receive = world.side(receive_of(transit).index);
-      ++receive.flag_landed;
-      receive.done_landed += world.flags_tell_stream(transit.request) ? 1 : 0;
-      return;
-    }
-    default: ++world.side(receive_of(transit).index).data_landed; return check_landing(world, transit);
+    case Transit::Role::kFlag: receive.done_landed += world.flags_tell_stream(transit.request) ? 1 : 0; return;
+    case Transit::Role::kData: ++receive.data_landed; return check_landing(world, transit);
+    default: return;
   }
 }
 
