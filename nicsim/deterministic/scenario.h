@@ -3,8 +3,8 @@
 //
 //   Scenario ring(2);
 //   const auto there = ring.message(0, 1, {.bytes = 64, .tag = 7});
-//   ring.rank(0).repeat(3, [&](auto& host) { host.pack(there).start({there.send}).wait({there.send}); });
-//   ring.rank(1).repeat(3, [&](auto& host) { host.start({there.receive}).wait({there.receive}).unpack(there); });
+//   ring.rank(0).pack(there).start({there.send}).wait({there.send});
+//   ring.rank(1).start({there.receive}).wait({there.receive}).unpack(there);
 //   const Verdict verdict = fuzz(ring, {.schedules = 10'000});
 //
 // Sources: MPI 4.0 section 3.9 (persistent requests); Bridges et al., Tables I-III.
@@ -148,13 +148,6 @@ class HostProgram {
   // The start before is made again and again while the last one goes on elsewhere.
   HostProgram& repeated() {
     actions_.back().repeated = true;
-    return *this;
-  }
-  // body(*this), so many times.
-  template <typename Body>
-  HostProgram& repeat(uint32_t times, Body body) {
-    for (uint32_t i = 0; i < times; ++i)
-      body(*this);
     return *this;
   }
 

@@ -166,19 +166,11 @@ void World::build() {
                     (!options_.driver && !options_.scarce && options_.longest(0, 1) >= CardMail::kLeastMessageBytes),
                 "the control channel cannot do that");
   // As in StepKind.
-  const auto one_if = [](bool condition) { return condition ? 1u : 0u; };
-  const std::array<uint32_t, std::tuple_size_v<decltype(first_agent_)>> agents = {1,
-                                                                                  1,
-                                                                                  1,
-                                                                                  queues,
-                                                                                  counters,
-                                                                                  counters,
-                                                                                  one_if(options_.driver),
-                                                                                  one_if(programs_stand_),
-                                                                                  one_if(options_.kills),
-                                                                                  one_if(has_mail_)};
-  std::exclusive_scan(agents.begin(), agents.end(), first_agent_.begin(), 0u);
-  stride_ = std::accumulate(agents.begin(), agents.end(), 0u);
+  const uint32_t agents[] = {
+      1, 1, 1, queues, counters, counters, options_.driver, programs_stand_, options_.kills, has_mail_};
+  static_assert(std::size(agents) == std::tuple_size_v<decltype(first_agent_)>);
+  std::exclusive_scan(std::begin(agents), std::end(agents), first_agent_.begin(), 0u);
+  stride_ = std::accumulate(std::begin(agents), std::end(agents), 0u);
   first_transit_ = stride_ * scenario_.ranks();
 
   uint32_t transits = 0;

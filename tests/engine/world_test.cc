@@ -180,8 +180,8 @@ TEST(World, ACompletedRequestMayMoveOrBeFreed) {
   const auto message = scenario.message(0, 1);
   scenario.rank(0).on(0).pack(message).start({message.send}).wait({message.send}).complete({message.send});
   scenario.rank(0).on(1).pack(message).start({message.send}).wait({message.send}).free({message.send});
-  scenario.rank(1).repeat(
-      2, [&](HostProgram& host) { host.start({message.receive}).wait({message.receive}).unpack(message); });
+  for (int i = 0; i < 2; ++i)
+    scenario.rank(1).start({message.receive}).wait({message.receive}).unpack(message);
   scenario.rank(1).free({message.receive});
   ASSERT_TRUE(scenario.validate().ok());
   World world(scenario, {});
