@@ -37,7 +37,9 @@ Status TriggerQueue::post(const nic::DeferredOp& op) {
     if (refuses_without_entry_)
       return {Code::kExhausted, "no deferred-work entry is free"};
   }
-  LANYARD_RETURN_IF_ERROR(start());
+  if (!thread_.joinable()) {
+    LANYARD_ASSIGN_OR_RETURN(thread_, start_service_thread("lanyard-cxi-tq", [this] { run(); }));
+  }
   waiting_.push_back(op);
   waiting_count_.store(waiting_.size(), std::memory_order_release);
   changed_.notify_all();
@@ -90,13 +92,6 @@ std::vector<nic::Op> TriggerQueue::take_back(nic::CounterId trigger) {
   });
   waiting_count_.store(waiting_.size(), std::memory_order_release);
   return taken;
-}
-
-Status TriggerQueue::start() {
-  if (thread_.joinable())
-    return {};
-  LANYARD_ASSIGN_OR_RETURN(thread_, start_service_thread("lanyard-cxi-tq", [this] { run(); }));
-  return {};
 }
 
 void TriggerQueue::run() {

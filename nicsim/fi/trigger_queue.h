@@ -43,7 +43,6 @@ class TriggerQueue {
 
  private:
   Status try_post(const nic::DeferredOp& op);
-  Status start();
   void run();
   void drain();
 

@@ -17,13 +17,6 @@ using nic::RegionId;
 
 static_assert(sizeof(DeviceMemory::Loan) == kLoanBytes);
 
-namespace {
-
-// The most that the host copies in one call, so that no call lasts long.
-constexpr uint64_t kPortionBytes = Wire::kPortionBytes;
-
-}  // namespace
-
 DeviceMover::DeviceMover(DeviceMemory& memory, const ModelLimits& limits, ThreadedNic& nic)
     : memory_(memory), nic_(nic), borrowings_(memory), regions_(limits.max_regions), sent_(limits.max_in_flight) {}
 
@@ -43,10 +36,6 @@ DeviceMover::~DeviceMover() {
 }
 
 // ---- Regions
-
-Result<int> DeviceMover::device_of(const void* base, uint64_t bytes) const {
-  return bytes == 0 ? DeviceMemory::kHost : memory_.device_of(base, bytes);
-}
 
 void DeviceMover::add_region(RegionId id, void* base, uint64_t bytes, int device) {
   Region& region = regions_[id.value];
@@ -229,7 +218,7 @@ void DeviceMover::begin(Move move) {
   if (move.goal == Move::Goal::kSend)
     move.to = move.staging;
   moves_.push_back(move);
-  uint64_t budget = kPortionBytes;
+  uint64_t budget = Wire::kPortionBytes;
   advance(moves_.back(), budget);
 }
 
@@ -238,7 +227,7 @@ size_t DeviceMover::poll() {
     return 0;
   full_ = false;
   size_t steps = 0;
-  uint64_t budget = kPortionBytes;
+  uint64_t budget = Wire::kPortionBytes;  // of the host's copies, so that no call lasts long
   for (Move& move : moves_) {
     if (advance(move, budget))
       ++steps;

@@ -83,7 +83,9 @@ class DeviceMover {
   void shares_host(uint32_t peer) { pulls_[peer] = true; }
 
   // ---- Regions, also of host memory
-  Result<int> device_of(const void* base, uint64_t bytes) const;
+  Result<int> device_of(const void* base, uint64_t bytes) const {
+    return bytes == 0 ? DeviceMemory::kHost : memory_.device_of(base, bytes);
+  }
   void add_region(nic::RegionId region, void* base, uint64_t bytes, int device);
   // True if a copy in flight touches the region.
   bool is_busy(nic::RegionId region) const { return regions_[region.value].moves > 0; }

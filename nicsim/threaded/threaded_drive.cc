@@ -248,12 +248,6 @@ void ThreadedNic::moved(const Packet& packet, Code code) {
 
 // ---- Sleep: waiting threads and the NIC's own thread (the owner)
 
-// True if a ring may fire something or an operation is in flight.
-bool ThreadedNic::has_work() const {
-  return free_entries_.load(std::memory_order_relaxed) < caps_.deferred_depth ||
-         under_way_.load(std::memory_order_relaxed);
-}
-
 void ThreadedNic::wait_since(uint64_t seen, Nanoseconds timeout) {
   // Doorbell words and devices wake no thread.
   const bool watches = armed_count_.load() > 0 || moving_.load();
@@ -311,7 +305,10 @@ void ThreadedNic::run_owner() {
     }
     const bool moving = moving_.load();
     const bool watches = moving || armed_count_.load() > 0;
-    if (!attended && (moving || (watches && has_work())) && steady_clock::now() < spin_until) {
+    // A ring may fire something, or an operation is in flight.
+    const bool has_work = free_entries_.load(std::memory_order_relaxed) < caps_.deferred_depth ||
+                          under_way_.load(std::memory_order_relaxed);
+    if (!attended && (moving || (watches && has_work)) && steady_clock::now() < spin_until) {
       sched_yield();
       continue;
     }

@@ -131,7 +131,7 @@ class ThreadedNic final : public nic::Nic, private Sink {
       nic_.publish(nic_.run_all_commands());  // includes what was posted before this call
     }
     ~Driving() LANYARD_RELEASE() {
-      const bool all = afterwards_ == Afterwards::kAll || nic_.has_made_ready();
+      const bool all = afterwards_ == Afterwards::kAll || nic_.model_.ready() || nic_.model_.held() > 0;
       nic_.right_.give_back();
       // A command of a thread that saw this one driving: this thread must run it.
       if (all || !nic_.commands_.empty())
@@ -148,8 +148,6 @@ class ThreadedNic final : public nic::Nic, private Sink {
   };
 
   size_t drive() LANYARD_REQUIRES(right_);
-  // Whether the model itself has something to do.
-  bool has_made_ready() const LANYARD_REQUIRES(right_) { return model_.ready() || model_.held() > 0; }
   void publish(size_t steps) LANYARD_REQUIRES(right_);
   size_t run_commands() LANYARD_REQUIRES(right_);
   // Runs everything posted before the call.
@@ -160,7 +158,6 @@ class ThreadedNic final : public nic::Nic, private Sink {
     });
   }
   size_t read_doorbells() LANYARD_REQUIRES(right_);
-  bool has_work() const;
   Status remove_region(nic::RegionId region) LANYARD_REQUIRES(right_);
   bool is_device(nic::RegionId region) const { return mover_ != nullptr && mover_->is_device(region); }
   template <typename What>

@@ -236,7 +236,6 @@ class TcpOutLink : private TcpLink, public std::enable_shared_from_this<TcpOutLi
 
   size_t gather(Buffers& buffers, uint64_t& bytes);
   void written(uint64_t bytes);
-  void write_when_ready();
   void writable(Error error);
   void fail_later(std::string why);
   void fail(const std::string& why);

@@ -190,8 +190,11 @@ void TcpOutLink::flush() {
   if (error && error != asio::error::would_block)
     return fail_later(why_broken(error));
   written(sent);
-  if (!items_.empty())
-    write_when_ready();
+  if (items_.empty())
+    return;
+  state_ = State::kBlocked;
+  nap_.change(socket_.native_handle(), FdNap::Watch::kReadAndWrite);
+  socket_.async_wait(tcp::socket::wait_write, of_this_attempt(&TcpOutLink::writable));
 }
 
 // Checks the memory of the long payloads that may be sent next, and fails the operations
@@ -264,12 +267,6 @@ void TcpOutLink::written(uint64_t bytes) {
     items_.pop_front();
     front_sent_ = 0;
   }
-}
-
-void TcpOutLink::write_when_ready() {
-  state_ = State::kBlocked;
-  nap_.change(socket_.native_handle(), FdNap::Watch::kReadAndWrite);
-  socket_.async_wait(tcp::socket::wait_write, of_this_attempt(&TcpOutLink::writable));
 }
 
 void TcpOutLink::writable(error_code error) {
