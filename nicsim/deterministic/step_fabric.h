@@ -1,12 +1,6 @@
 // StepFabric: libfabric as the driver (transport/cxi) finds it in a World: one domain with one endpoint, straight on a
-// StepNic. It has no thread and waits for nobody; what a call asks of the card is steps of the world.
-//
-// The rules are those of the CXI provider. Regions are bound to the endpoint before they are enabled. Work that finds
-// no entry is refused (-FI_ENOSPC), as is what finds no transmit slot (-FI_EAGAIN), which an operation holds until its
-// event is read. The card counts failures, which stand in the queue. Additions have a way to go. Work is refused for
-// good now and then (-FI_ENOMEM, or that there is no way to the peer), where the world has failures or deaths. Keys are
-// their user's, and closing a region waits for what is landing in it. The world is told of what the driver may not do:
-// closing what an operation names, and work that no card could do.
+// StepNic, with the rules of the CXI provider (nicsim/README.md). It has no thread and waits for nobody; what a call
+// asks of the card is steps of the world.
 //
 // The model's counters have the driver's numbers, as both give away last what came back last. What the driver opens
 // while it is opened itself, the endpoint's counter, is none of the model's.

@@ -1,15 +1,5 @@
-// The peers of a NIC: PeerTable gives each inserted address its index, AddressVector is libfabric's
-// view of it.
-//
-// The wires know a peer by its index in a table that must be equal in all NICs of a job. libfabric
-// has no such table.
-//
-// If the launcher numbers the processes, a NIC's index is its process's number, which is part of
-// its address. Then addresses may be inserted at any time and in any order.
-//
-// Otherwise the index is the order of insertion. Every NIC must insert all addresses, its own
-// included, in the same order. This must be done before the table is first needed, or before one
-// call of fi_av_insert() inserts its own address with others.
+// The peers of a NIC (README.md, "Addresses"): PeerTable gives each inserted address its index in
+// the table of the wires, AddressVector is libfabric's view of it.
 #ifndef LANYARD_NICSIM_FI_ADDRESS_VECTOR_H_
 #define LANYARD_NICSIM_FI_ADDRESS_VECTOR_H_
 

@@ -1,11 +1,6 @@
 // The counter. The host does not read the counter itself. It reads a word that the NIC writes back
-// when the host asks, and when the counter is set.
-//
-// It may have a page of registers: a plain 64-bit store to its start adds, as on Slingshot. Polled
-// memory cannot do that, because stores overwrite one another. So the page is read-only: a store
-// faults, and a handler adds the value in the instruction. It decodes the stores that compilers
-// make for a volatile or atomic 64-bit integer. Other faults go to the handler installed before. A
-// store by a GPU does not fault and is lost.
+// when the host asks, and when the counter is set. It may have a page of registers, where a store
+// adds (README.md, "The registers").
 #ifndef LANYARD_NICSIM_FI_COUNTER_H_
 #define LANYARD_NICSIM_FI_COUNTER_H_
 

@@ -14,7 +14,7 @@
 
 namespace lanyard::nicsim {
 
-// The free places of a table. Takes the place that came back last. Allocates only in the constructor.
+// The free places of a table; gives the one that came back last. Allocates only in the constructor.
 class FreePlaces {
  public:
   explicit FreePlaces(uint32_t places) : places_(places), free_(places) { std::iota(free_.rbegin(), free_.rend(), 0u); }

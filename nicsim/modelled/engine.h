@@ -1,17 +1,5 @@
-// Engine: runs a job in modelled time.
-//
-// Events happen only at serial resources (job.h). For each, the engine keeps the time until which
-// it is busy; delays between two resources are added. A write that fires takes the deferred-work
-// queue, then the transmit side. It arrives after the link's latency, takes the receive side and
-// lands. It completes at its sender after the latency once more. When a counter counts, the engine
-// checks the entries that wait for it.
-//
-// A host plans a step as a whole. It begins once the entries for the whole step are free and the
-// step before is posted. An entry is free again when it fires. The processes of a NIC share its
-// entries evenly; the overflow of transport/core is not modelled. So a host's step is one event,
-// and a stream between two unmet waits takes none.
-//
-// A job takes the same time on every machine and with every compiler.
+// Engine: runs a job in modelled time (nicsim/README.md). A job takes the same time on every
+// machine and with every compiler.
 #ifndef LANYARD_NICSIM_MODELLED_ENGINE_H_
 #define LANYARD_NICSIM_MODELLED_ENGINE_H_
 

@@ -1,5 +1,4 @@
-// Job: the processes, their programs and costs, the matched pairs, and the processes' places on the
-// machine.
+// Job: the processes, their programs, costs and places on the machine, and the matched pairs.
 //
 // There are five serial resources: a process's host and stream, and its NIC's deferred-work queue,
 // transmit side and receive side. The processes of a NIC share the last three. A cost occupies its
@@ -31,8 +30,7 @@ constexpr Picoseconds times(Femtoseconds each, uint64_t count) {
   return (each * static_cast<int64_t>(count) + 500) / 1000;
 }
 
-// ---- Programs
-// A program is the work of one process in every step. Processes with the same steps share one.
+// ---- Programs: the work of one process in every step. Processes with the same steps share one.
 // Everything is affine in the step i = 1, 2, ...: a threshold is step * i - before, a wait's value
 // is step * i.
 

@@ -1,21 +1,8 @@
-// DeviceMover: moves the messages of one NIC that begin or end in device memory. It knows which
-// regions are device memory.
-//
-// Only the device copies device memory; the host goes on meanwhile. A move is a short chain of
-// steps, which poll() takes as they become possible. The NIC hears of the end once the last copy has
-// ended. Host memory of the user is copied to and from staging memory, one portion a call.
-//
-//   within this NIC        source -> target; through staging if one of them is host memory
-//   out, to a peer here    a loan (kPull): the peer copies; if it cannot, as below from then on
-//   out, elsewhere         source -> staging, which is the wire's payload until the ack
-//   in, staged             the wire fills staging; -> target
-//   in, pulled             lent memory of the peer -> target; through staging if it is host memory
-//
-// A lost peer may still copy from lent memory. Only the end of its process is sure to stop it.
+// DeviceMover: moves the messages of one NIC that begin or end in device memory (nicsim/README.md).
+// It knows which regions are device memory.
 //
 // Threads: the one that drives the NIC. Any thread may call device_of(), and is_device() for a
-// region that it may name. Allocates only when more moves are in flight than ever before. Staging
-// memory comes from DeviceMemory.
+// region that it may name. Allocates only when more moves are in flight than ever before.
 #ifndef LANYARD_NICSIM_THREADED_DEVICE_MOVER_H_
 #define LANYARD_NICSIM_THREADED_DEVICE_MOVER_H_
 

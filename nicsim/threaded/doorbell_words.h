@@ -1,15 +1,7 @@
-// DoorbellWords: one word a counter. Anything that can add to memory rings it
-// (nic.h, DoorbellKind::kAtomicAdd).
+// DoorbellWords: one word a counter. Anything that can add to memory rings it (nic.h,
+// DoorbellKind::kAtomicAdd). The NIC only reads the words (nicsim/README.md).
 //
-// The NIC only reads the words, because a GPU's add need not be atomic against a host's write. It
-// remembers the last value of each word and rings the difference, modulo 2^64. A value below the
-// last one was stored earlier and arrived late: it rings nothing.
-//
-// Closing a counter does not change its word, and the next counter counts from that value. Rings
-// that land between the two are lost; later ones count for the new counter. So close a counter only
-// when no ring of it is in flight.
-//
-// The words have pages of their own, because a GPU's driver makes whole pages known to the GPU.
+// Close a counter only when no ring of it is in flight: its next owner counts on from its word.
 //
 // Threads: the one that drives the NIC. Any thread or device may add to the words.
 #ifndef LANYARD_NICSIM_THREADED_DOORBELL_WORDS_H_

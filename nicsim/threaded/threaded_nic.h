@@ -1,15 +1,6 @@
-// ThreadedNic: the simulated NIC on host threads, one per process (for tests also several).
-//
-// It runs nicsim/model and adds what the model lacks: the right to drive, doorbell words, bytes and
-// sleep. A queue of commands lets posts and rings go on without waiting for the driver. A thread
-// inside progress() drives, so it does the NIC's work without a thread switch. While no thread
-// attends, the NIC's own thread drives, so transfers go on while all other threads compute. It
-// sleeps when there is nothing to do.
-//
-// Anything that can add to memory can ring a doorbell word (kAtomicAdd), but that wakes no thread.
-// So while such a word exists and no thread attends, the NIC's own thread polls it. It polls all
-// the time while work waits and something has happened within ThreadedOptions::spin_for, else every
-// kDoorbellPeriod. The same holds while a device copies (device_mover.h).
+// ThreadedNic: the simulated NIC on host threads, one per process (for tests also several). It runs
+// nicsim/model and adds what the model lacks: the right to drive, doorbell words, bytes and sleep
+// (nicsim/README.md).
 #ifndef LANYARD_NICSIM_THREADED_THREADED_NIC_H_
 #define LANYARD_NICSIM_THREADED_THREADED_NIC_H_
 
@@ -191,8 +182,8 @@ class ThreadedNic final : public nic::Nic, private Sink {
   void abandoned(const Packet& packet, Code code) override LANYARD_REQUIRES(right_);
   void arrived(const Packet& packet, const std::byte* loan) override LANYARD_REQUIRES(right_);
   void peer_lost(uint32_t peer, const std::string& why) override LANYARD_REQUIRES(right_);
-  // The mover reports: a write could not be read from the device; a message has reached its target, or
-  // has failed.
+  // The mover reports: a write could not be read from the device; a message has reached its target,
+  // or has failed.
   friend class DeviceMover;
   void not_sent(uint32_t peer, const Packet& packet, Code code);
   void moved(const Packet& packet, Code code);

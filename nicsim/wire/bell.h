@@ -1,9 +1,6 @@
 // Bell: which threads of one NIC poll and which sleep, so that a sender in another process wakes
-// the right one.
-//
-// A Bell lies in memory that the senders share. "Attended" means that a thread polls in a loop, so
-// no thread need be woken. "Roused" means that a thread has been woken but does not run yet; until
-// it runs, further packets make no system calls. README.md proves that no wake-up is lost.
+// the right one. It lies in memory that the senders share. README.md proves that no wake-up is
+// lost.
 //
 // Callers keep one rule: a thread that returns from sleep() polls, or attends and leaves, before it
 // does anything else. If it has no reason to (timeout, or its condition is met), sleep() looks for

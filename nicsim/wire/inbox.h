@@ -1,17 +1,5 @@
-// Inbox: the incoming frames of one NIC, in a ring of fixed slots in memory that several
-// processes share. Any number of producers push frames; the NIC that owns it pops them. It is D.
-// Vyukov's ring, with a sequence number in each slot, but a producer takes the slot, with its
-// rank, and not the tail.
-//
-// Layout: InboxHeader, then Slot[slots]. The first 64 bytes of a slot hold a frame without payload,
-// so an ack is one cache line; the payload begins after 80 bytes. Only bytes in use are copied. The
-// slots' stride is not a multiple of 4096, so they do not all fall into one cache set.
-//
-// The tail is only a hint where to look for a free slot. Each producer that takes a slot stores it
-// without synchronisation, so it may lag. A producer that finds a slot taken tries the next.
-//
-// If a producer dies before it fills its slot, the slot keeps its rank and blocks later frames. The
-// consumer skips the slot once it knows that the producer has ended.
+// Inbox: the incoming frames of one NIC, in a ring of slots in memory that several processes share
+// (README.md, "The inbox"). Any number of producers push frames; the NIC that owns it pops them.
 //
 // The consumer trusts nothing here, because another process wrote it. It copies data out first and
 // checks sizes before use. A producer that writes nonsense gets its frames dropped, nothing worse.

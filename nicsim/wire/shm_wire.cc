@@ -238,8 +238,8 @@ class ShmWire final : public Wire {
     peers_.look_after();
   }
 
-  // Reports the peers that have ended. Called when the inbox is empty: they had ended before, so all
-  // that they sent has been taken.
+  // Reports the peers that have ended. Called when the inbox is empty: they had ended before, so
+  // all that they sent has been taken.
   size_t report_ended(Sink& sink) {
     const std::vector<uint32_t> ended = peers_.take_ended();
     lost_any_ = true;

@@ -1,9 +1,7 @@
-// Where a NIC of the TCP wire listens: the host's IPv4 network interfaces, and TcpDoor.
-//
-// TcpDoor accepts connections. Any program may connect. A
-// connection is a stranger's until it has proven to be a peer's (tcp_handshake.h). Few strangers
-// stay, and not for long. While descriptors are short the door accepts none, and peers wait in
-// the system's queue.
+// Where a NIC of the TCP wire listens: the host's IPv4 network interfaces, and TcpDoor, which
+// accepts connections. A connection is a stranger's until it has proven to be a peer's
+// (tcp_handshake.h). Few strangers stay, and not for long. While descriptors are short, peers wait
+// in the system's queue.
 //
 // Threads: only the driver's, except before open().
 #ifndef LANYARD_NICSIM_WIRE_TCP_DOOR_H_

@@ -73,13 +73,9 @@ class TcpHub {
   std::atomic<uint32_t> queued_{0};  // handlers
 };
 
-// ForkGuard: closes a socket in the children of this process.
-//
-// A child made by fork(2) has all descriptors of its parent and keeps its connections open. Peers
-// would take a parent that has ended for one that is silent. So a child closes them before fork()
-// returns in it.
-//
-// Threads: one at a time; any thread may call fork().
+// ForkGuard: closes a socket in children made by fork(2), before it returns in them. Else peers
+// would take a parent that has ended for one that is silent. Threads: one at a time; any may call
+// fork().
 class ForkGuard {
  public:
   ForkGuard() = default;
