@@ -37,8 +37,6 @@ NicModel::NicModel(const ModelLimits& limits, uint32_t self)
                 "a NIC needs at least one counter, one entry and one operation in flight");
 }
 
-// ---- Counters
-
 // Sets successes, or failures, to `value`, or adds it.
 Status NicModel::change(CounterId id, uint64_t value, bool of_failures, bool adds) {
   if (!is_open(id))
@@ -85,8 +83,6 @@ void NicModel::release_ready(CounterId id) {
   }
 }
 
-// ---- Regions
-
 Result<RegionId> NicModel::register_region(void* base, uint64_t bytes, CounterId remote_write,
                                            const RegionOptions& options) {
   if (remote_write.valid() && !is_open(remote_write))
@@ -112,8 +108,6 @@ Result<nic::RemoteKey> NicModel::key(RegionId id) const {
 
 const std::byte* NicModel::local_address(nic::LocalSpan span) const { return regions_[span.region].base + span.offset; }
 
-// ---- Entries
-
 // Keeps what the operation names from being closed (delta 1), or no longer (delta -1).
 void NicModel::use(const Op& op, int delta) {
   const auto count = static_cast<uint32_t>(delta);
@@ -130,8 +124,6 @@ void NicModel::post(const nic::DeferredOp& deferred) {
   release_ready(deferred.trigger);
 }
 
-// ---- Prepared operations
-
 Result<nic::PreparedId> NicModel::prepare(const Op& op) {
   LANYARD_RETURN_IF_ERROR(validate(op));
   use(op, 1);
@@ -146,8 +138,6 @@ Status NicModel::release(nic::PreparedId id) {
   prepared_.remove(id);
   return {};
 }
-
-// ---- Canceled entries
 
 void NicModel::cancel(CounterId id) {
   while (const std::optional<uint32_t> entry = first_waiting(id))
@@ -175,8 +165,6 @@ void NicModel::free_entry(uint32_t entry) {
   --counters_[entries_[entry].trigger].uses;
   entries_.release(entry);
 }
-
-// ---- Steps
 
 std::optional<Launch> NicModel::fire(uint32_t index) {
   LANYARD_CHECK(entries_[index].busy && entries_[index].ready && room_in_flight(), "only a ready entry fires");
@@ -229,8 +217,6 @@ std::optional<Launch> NicModel::start(const Op& op) {
   }
   return launch;
 }
-
-// ---- Arrivals
 
 Landing NicModel::locate(const Packet& packet) {
   const std::optional<RegionId> target = regions_.target_of(packet.key);

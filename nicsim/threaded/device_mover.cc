@@ -35,8 +35,6 @@ DeviceMover::~DeviceMover() {
     end(sent);
 }
 
-// ---- Regions
-
 void DeviceMover::add_region(RegionId id, void* base, uint64_t bytes, int device) {
   Region& region = regions_[id.value];
   region = Region{};
@@ -68,8 +66,6 @@ bool DeviceMover::lend(Region& region) {
     region.loan = std::make_unique<const DeviceMemory::Loan>(loan.value());
   return loan.ok();
 }
-
-// ---- Out
 
 void DeviceMover::move(const Packet& packet, LocalSpan from, const Landing& landing) {
   begin({.fills = !is_device(from.region),
@@ -119,8 +115,6 @@ void DeviceMover::pull_refused(const Packet& packet) {
   pulls_[packet.source] = false;
   stage(sent);
 }
-
-// ---- In
 
 Result<std::byte*> DeviceMover::place(const Packet& packet, const Landing& landing) {
   const Result<std::byte*> staging = memory_.take_staging(packet.bytes);
@@ -192,8 +186,6 @@ void DeviceMover::peer_lost(uint32_t peer) {
       move.dropped = true;
   }
 }
-
-// ---- Steps
 
 void DeviceMover::touch(const Move& move, uint32_t delta) {
   for (const RegionId region : {move.source, move.target}) {
