@@ -21,8 +21,7 @@ Domain::Domain(Fabric& fabric, const fi_info& info, const Settings& settings, st
                LateWire* late_wire, std::unique_ptr<SharedPool> pool)
     : fabric_(use(fabric)),
       settings_(settings),
-      counts_remote_writes_((info.caps & FI_RMA_EVENT) != 0),
-      takes_device_memory_((info.caps & FI_HMEM) != 0),
+      caps_(info.caps),
       late_wire_(late_wire),
       nic_(settings.limits(), std::move(wire)),
       peers_(nic_, settings.numbering),

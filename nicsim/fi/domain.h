@@ -50,8 +50,7 @@ class Domain final : public Object<fid_domain>, private Witness {
   ThreadedNic& nic() { return nic_; }
   PeerTable& peers() { return peers_; }
   TriggerQueue& trigger_queue() { return trigger_queue_; }
-  bool counts_remote_writes() const { return counts_remote_writes_; }
-  bool takes_device_memory() const { return takes_device_memory_; }
+  uint64_t caps() const { return caps_; }
 
   // The NIC's name for memory of this process. The memory need not be registered,
   // because CXI maps it by itself.
@@ -97,8 +96,7 @@ class Domain final : public Object<fid_domain>, private Witness {
 
   const Used<Fabric> fabric_;
   const Settings settings_;
-  const bool counts_remote_writes_;
-  const bool takes_device_memory_;
+  const uint64_t caps_;
 
   std::mutex retired_mutex_;
   std::vector<nic::CounterId> retired_;  // not closed yet

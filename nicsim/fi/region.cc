@@ -38,7 +38,7 @@ class Region : public Object<fid_mr> {
     if (&counter.domain() != domain_.get() || flags != FI_REMOTE_WRITE)
       return refuse(FI_EINVAL, FI_LOG_MR,
                     "a region can only be bound to a counter of its domain, with FI_REMOTE_WRITE");
-    if (!domain_->counts_remote_writes())
+    if ((domain_->caps() & FI_RMA_EVENT) == 0)
       return refuse(FI_EINVAL, FI_LOG_MR, "to count messages, open the domain with FI_RMA_EVENT");
     if (counter_ != nullptr || id_.valid())
       return refuse(FI_EINVAL, FI_LOG_MR, "bind one counter only, and before fi_mr_enable()");
@@ -98,7 +98,7 @@ int open_region(struct fid* fid, const struct fi_mr_attr* attributes, uint64_t f
   if (attributes->iov_count != 1)
     return refuse(FI_ENOSYS, FI_LOG_MR, "a region must be one piece of memory");
   const bool is_device = attributes->iface == FI_HMEM_CUDA || attributes->iface == FI_HMEM_ROCR;
-  if (attributes->iface != FI_HMEM_SYSTEM && !(is_device && domain->takes_device_memory()))
+  if (attributes->iface != FI_HMEM_SYSTEM && !(is_device && (domain->caps() & FI_HMEM) != 0))
     return refuse(FI_ENOSYS, FI_LOG_MR,
                   "device memory must be CUDA's or ROCm's and needs a domain with FI_HMEM (see LANYARD_FI_HMEM)");
   if ((flags & ~FI_RMA_EVENT) != 0)
