@@ -109,9 +109,9 @@ struct StepFabric::Tables {
   static inline fi_ops_cm names =
       table_of<fi_ops_cm>([](fi_ops_cm& ops) { ops.getname = call<&StepFabric::name_endpoint>; });
   static inline fi_ops_rma writes =
-      table_of<fi_ops_rma>([](fi_ops_rma& ops) { ops.writemsg = call<&StepFabric::write_now>; });
+      table_of<fi_ops_rma>([](fi_ops_rma& ops) { ops.writemsg = call<&StepFabric::start_now<fi_msg_rma>>; });
   static inline fi_ops_atomic atomics =
-      table_of<fi_ops_atomic>([](fi_ops_atomic& ops) { ops.writemsg = call<&StepFabric::atomic_now>; });
+      table_of<fi_ops_atomic>([](fi_ops_atomic& ops) { ops.writemsg = call<&StepFabric::start_now<fi_msg_atomic>>; });
 };
 
 void StepFabric::fill_tables() {

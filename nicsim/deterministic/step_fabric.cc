@@ -352,14 +352,6 @@ int StepFabric::queue_work(fid*, int command, void* argument) {
   return take_in(writes ? lower(work.op.rma->msg, flags) : lower(work.op.atomic->msg, flags), &work);
 }
 
-ssize_t StepFabric::write_now(fid_ep*, const fi_msg_rma* message, uint64_t flags) {
-  return take_in(lower(*message, flags), nullptr);
-}
-
-ssize_t StepFabric::atomic_now(fid_ep*, const fi_msg_atomic* message, uint64_t flags) {
-  return take_in(lower(*message, flags), nullptr);
-}
-
 int StepFabric::take_in(const Result<nic::Op>& op, const fi_deferred_work* work) {
   const std::string what = work == nullptr ? "starts an operation, but " : "queues work, but ";
   if (!op.ok())

@@ -118,8 +118,10 @@ class StepFabric final : public Witness {
   int name_endpoint(fid*, void* buffer, size_t* bytes);
   int insert(fid_av*, const void* names, size_t count, fi_addr_t* addresses, uint64_t flags, void*);
   int queue_work(fid*, int command, void* work);
-  ssize_t write_now(fid_ep*, const fi_msg_rma* message, uint64_t flags);
-  ssize_t atomic_now(fid_ep*, const fi_msg_atomic* message, uint64_t flags);
+  template <typename Message>
+  ssize_t start_now(fid_ep*, const Message* message, uint64_t flags) {
+    return take_in(lower(*message, flags), nullptr);
+  }
   ssize_t read_queue(fid_cq*, void* entries, size_t count);
   ssize_t read_error(fid_cq*, fi_cq_err_entry* entry, uint64_t flags);
 
