@@ -351,9 +351,10 @@ void add_nic(Digest& digest, const StepNic& nic, bool stale_reads) {
     digest.add(nic.rings_under_way(counter));
     if (stale_reads)
       digest.add(nic.last_read(counter).reached() << 1 | (nic.frozen(counter) ? 1 : 0));
-    for (auto entry = model.first_waiting({counter}); entry; entry = model.next_waiting(*entry))
+    uint64_t waiting = 0;
+    for (auto entry = model.first_waiting({counter}); entry; entry = model.next_waiting(*entry), ++waiting)
       add_entry(digest, counter, model.threshold_of(*entry), model.op_of(*entry));
-    digest.add(model.waiting_on({counter}));
+    digest.add(waiting);
   }
   // Among the ready entries only those of one counter have an order; which is that of their thresholds, but for such as
   // were ready when they came: the place among its own makes the difference.

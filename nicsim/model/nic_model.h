@@ -117,7 +117,6 @@ class NicModel {
     return nic::DescriptorCheck(Open{*this}).of(posting, prepared(posting.prepared));
   }
   uint32_t free_entries() const { return entries_.free(); }
-  uint32_t waiting_on(nic::CounterId counter) const { return is_open(counter) ? counters_[counter].waiting.count : 0; }
   // Cancels every entry that waits for the counter. Requires an open counter.
   void cancel(nic::CounterId counter);
   // Cancels every entry that has not fired.

@@ -25,16 +25,13 @@ void EntryTable::add(const nic::DeferredOp& deferred, Waiting& waiting) {
   entry.next = after == kNone ? waiting.first : entries_[after].next;
   (after == kNone ? waiting.first : entries_[after].next) = index;
   (entry.next == kNone ? waiting.last : entries_[entry.next].previous) = index;
-  ++waiting.count;
 }
 
 void EntryTable::take_out(uint32_t index, Waiting& waiting) {
-  if (entries_[index].ready) {
+  if (entries_[index].ready)
     unlink(ready_first_, ready_last_, index);
-  } else {
+  else
     unlink(waiting.first, waiting.last, index);
-    --waiting.count;
-  }
 }
 
 void EntryTable::unlink(uint32_t& first, uint32_t& last, uint32_t index) {

@@ -54,7 +54,6 @@ class EntryTable {
   struct Waiting {
     uint32_t first = kNone;
     uint32_t last = kNone;
-    uint32_t count = 0;
   };
 
   // newest_tie_first: of entries with the same threshold, the last one added comes first.
