@@ -8,6 +8,10 @@
 #ifndef LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORACLES_H_
 #define LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORACLES_H_
 
+#include <boost/algorithm/cxx11/any_of.hpp>
+#include <boost/range/adaptor/filtered.hpp>
+#include <boost/range/adaptor/transformed.hpp>
+#include <boost/range/irange.hpp>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,57 +20,24 @@
 
 namespace lanyard::nicsim::oracle {
 
-// at(i) for each i below `count` for which has(i).
-template <typename Has, typename At>
-class Each {
- public:
-  struct Iterator {
-    const Each& each;
-    uint32_t i;
-    decltype(auto) operator*() const { return each.at_(i); }
-    void operator++() { i = each.next(i + 1); }
-    bool operator!=(const Iterator& other) const { return i != other.i; }
-  };
-  Each(size_t count, Has has, At at) : count_(static_cast<uint32_t>(count)), has_(has), at_(at) {}
-  Iterator begin() const { return {*this, next(0)}; }
-  Iterator end() const { return {*this, count_}; }
-
- private:
-  uint32_t next(uint32_t i) const {
-    while (i < count_ && !has_(i))
-      ++i;
-    return i;
-  }
-  const uint32_t count_;
-  const Has has_;
-  const At at_;
-};
-template <typename Range, typename Holds>
-bool any_of(const Range& range, Holds holds) {
-  for (auto&& each : range)
-    if (holds(each))
-      return true;
-  return false;
-}
+using boost::algorithm::any_of;
 
 // Both sides of every message; of those the ones of one process.
 inline auto requests_of(const World& world) {
-  return Each(
-      2 * world.scenario().messages().size(), [](uint32_t) { return true; },
-      [](uint32_t index) { return RequestName{index}; });
+  return boost::irange(uint32_t{0}, static_cast<uint32_t>(2 * world.scenario().messages().size())) |
+         boost::adaptors::transformed([](uint32_t index) { return RequestName{index}; });
 }
 inline auto requests_of(const World& world, const Process& process) {
-  return Each(
-      2 * world.scenario().messages().size(),
-      [&world, rank = process.rank](uint32_t index) { return world.side(RequestName{index}).rank == rank; },
-      [](uint32_t index) { return RequestName{index}; });
+  return requests_of(world) | boost::adaptors::filtered([&world, rank = process.rank](RequestName each) {
+           return world.side(each).rank == rank;
+         });
 }
 // The processes that were not killed, of a World or a const World.
 template <typename AnyWorld>
 auto living(AnyWorld& world) {
-  return Each(
-      world.scenario().ranks(), [&world](uint32_t rank) { return !world.is_killed(rank); },
-      [&world](uint32_t rank) -> decltype(world.process(rank)) { return world.process(rank); });
+  return boost::irange(uint32_t{0}, world.scenario().ranks()) |
+         boost::adaptors::filtered([&world](uint32_t rank) { return !world.is_killed(rank); }) |
+         boost::adaptors::transformed([&world](uint32_t rank) -> auto& { return world.process(rank); });
 }
 // The next action of its program; null at its end.
 inline const Action* next_action(const Process& process) {
