@@ -15,14 +15,6 @@ using nic::Op;
 using nic::OpKind;
 using nic::RegionId;
 
-namespace {
-
-constexpr uint64_t kWord = sizeof(uint64_t);
-
-Landing refused(Code code) { return {.code = code, .address = nullptr, .counter = {}, .region = {}}; }
-
-}  // namespace
-
 NicModel::NicModel(const ModelLimits& limits, uint32_t self)
     : limits_(limits),
       self_(self),
@@ -174,12 +166,6 @@ std::optional<Launch> NicModel::fire(uint32_t index) {
   return start(op);
 }
 
-std::optional<Launch> NicModel::issue(const Op& op) {
-  LANYARD_CHECK(room_in_flight(), "issue() needs room for one more operation in flight");
-  use(op, 1);
-  return start(op);
-}
-
 void NicModel::hold(const Op& op) {
   LANYARD_CHECK(!held_.full(), "hold() needs room for one more held operation");
   use(op, 1);
@@ -219,18 +205,19 @@ std::optional<Launch> NicModel::start(const Op& op) {
 }
 
 Landing NicModel::locate(const Packet& packet) {
+  constexpr uint64_t kWord = sizeof(uint64_t);
   const std::optional<RegionId> target = regions_.target_of(packet.key);
   if (!target)
-    return refused(Code::kNotFound);
+    return {.code = Code::kNotFound};
   RegionTable::Region& region = regions_[*target];
   const bool atomic = packet.kind == PacketKind::kAtomic;
   if (atomic && packet.atomic > nic::AtomicKind::kReplace)
-    return refused(Code::kInvalidArgument);
+    return {.code = Code::kInvalidArgument};
   const uint64_t bytes = atomic ? kWord : packet.bytes;
   if (packet.offset > region.bytes || bytes > region.bytes - packet.offset)
-    return refused(Code::kInvalidArgument);
+    return {.code = Code::kInvalidArgument};
   if (atomic && reinterpret_cast<uintptr_t>(region.base + packet.offset) % kWord != 0)
-    return refused(Code::kInvalidArgument);
+    return {.code = Code::kInvalidArgument};
   ++region.pins;
   // A zero-length message may name a region without memory; it still needs an address that is
   // not null.

@@ -63,8 +63,8 @@ struct Launch {
 struct Landing {
   Code code = Code::kOk;
   std::byte* address = nullptr;  // not null if code is kOk
-  nic::CounterId counter;        // the target's counter for it; may be none
-  nic::RegionId region;          // the region of `address`
+  nic::CounterId counter = {};   // the target's counter for it; may be none
+  nic::RegionId region = {};     // the region of `address`
 };
 
 class NicModel {
@@ -140,10 +140,8 @@ class NicModel {
   std::optional<uint32_t> next_waiting(uint32_t entry) const { return entries_.next(entry); }
   // Frees the entry and starts its operation. Returns no Launch if the peer is lost: it has failed.
   std::optional<Launch> fire(uint32_t entry);
-  // Starts an operation without an entry. Requires a valid op and room_in_flight().
-  std::optional<Launch> issue(const nic::Op& op);
-  // Holds an operation until start_held(), in order. From now on the objects that it names count as
-  // used. Requires a valid op and held() < max_held.
+  // Holds an operation without an entry until start_held(), in order. From now on the objects that
+  // it names count as used. Requires a valid op and held() < max_held.
   void hold(const nic::Op& op);
   uint32_t held() const { return static_cast<uint32_t>(held_.size()); }
   // Requires held() > 0 and room_in_flight().

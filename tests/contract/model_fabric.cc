@@ -177,7 +177,8 @@ Status ModelNic::issue(const nic::Op& op) {
   LANYARD_RETURN_IF_ERROR(check(op));
   if (!model_.room_in_flight())
     return {Code::kAgain, "too many operations are in flight"};
-  fabric_.launch(rank_, model_.issue(op));
+  model_.hold(op);
+  fabric_.launch(rank_, model_.start_held());
   return {};
 }
 uint32_t ModelNic::free_entries() const {

@@ -231,7 +231,8 @@ TEST(NicModelFailures, TheOldestAreKeptAndAllAreCounted) {
   TestedNic nic;
   const CounterId done = nic.counter();
   const auto fail = [&](uint64_t id) {
-    nic.ack(nic.model.issue(nic.sum(id, done))->packet.token, Code::kInvalidArgument);
+    nic.model.hold(nic.sum(id, done));
+    nic.ack(nic.model.start_held()->packet.token, Code::kInvalidArgument);
   };
   for (uint64_t id = 0; id < kKept + 10; ++id)
     fail(id);
