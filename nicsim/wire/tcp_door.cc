@@ -137,7 +137,10 @@ void TcpDoor::accept() {
   acceptor_.async_accept([this](error_code error, tcp::socket socket) {
     if (error)
       return pause();
-    let_in(std::move(socket));
+    if (strangers_.size() >= max_strangers_)
+      turn_away_oldest();
+    strangers_.push_back(std::make_shared<TcpInLink>(hub_, nap_, std::move(socket)));
+    strangers_.back()->start(time_);
     accept();
   });
 }
@@ -155,13 +158,6 @@ void TcpDoor::pause() {
     nap_.change(acceptor_.native_handle(), FdNap::Watch::kRead);
     accept();
   }));
-}
-
-void TcpDoor::let_in(tcp::socket socket) {
-  if (strangers_.size() >= max_strangers_)
-    turn_away_oldest();
-  strangers_.push_back(std::make_shared<TcpInLink>(hub_, nap_, std::move(socket)));
-  strangers_.back()->start(time_);
 }
 
 void TcpDoor::turn_away_oldest() {

@@ -61,7 +61,6 @@ class TcpDoor {
   static constexpr std::chrono::milliseconds kPause{100};
 
   void accept();
-  void let_in(boost::asio::ip::tcp::socket socket);
   void pause();
   void turn_away_oldest();
 
