@@ -291,7 +291,11 @@ ssize_t StepFabric::read_error(fid_cq*, fi_cq_err_entry* entry, uint64_t) {
 }
 
 void StepFabric::ended(const nic::Op& op, Code code) {
-  cause(note_of(op).op.completion, code, 1);
+  // The driver's note may be free by now, or another operation's.
+  const auto it = std::find_if(given_.begin(), given_.end(), [&](const Given& each) { return each.note == op.start; });
+  LANYARD_CHECK(it != given_.end(), "the model has what it was given");
+  cause(it->completion, code, 1);
+  given_.erase(it);
   changed_ = true;
   const int failure = world_.is_killed(op.remote.peer) ? FI_EHOSTUNREACH : FI_EIO;
   events_.push_back(
@@ -368,11 +372,13 @@ int StepFabric::take_in(const Result<nic::Op>& op, const fi_deferred_work* work)
   if (refuses(op.value()))
     return doom({op.value(), note.op.completion, deferred.trigger, deferred.threshold});
   ++slots_held_;  // what fails at once is in the queue on return
+  given_.push_back({op.value().start, note.op.completion});
   const Status status = work == nullptr ? nic_.issue(op.value()) : nic_.post({&deferred, 1});
   changed_ = changed_ || work == nullptr || status.ok();
   if (status.ok())
     return 0;
   --slots_held_;
+  given_.pop_back();
   if (status.code() != Code::kAgain)
     return mistake(what + status.message());
   refused_falsely_ = refused_falsely_ || (work != nullptr && nic_.free_entries() > 0);

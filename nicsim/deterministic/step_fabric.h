@@ -170,6 +170,13 @@ class StepFabric final : public Witness {
   } read_;
   const uint32_t slots_;
   uint32_t slots_held_ = 0;
+  // The operations that have not ended.
+  struct Given {
+    uint64_t note = 0;  // its address
+    nic::CounterId completion;
+  };
+  std::vector<Given> given_;
+
   bool refused_ = false;
   bool refused_falsely_ = false;
   bool changed_ = false;

@@ -103,16 +103,25 @@ void World::mark(Process& process, const Action& action, size_t before) {
         process.nic.set_ring_value(core.exchange->shared.trigger, core.exchange->ring_value());
       return true;
     });
-    if (first == StepItem::kNothing)
-      shared = &item;
+    if (first != StepItem::kNothing)
+      continue;
+    if (!starts || shared != nullptr)
+      return find(Finding::kOrder, "order", process, "an item of the stream is for none of its requests");
+    shared = &item;
   }
   if (shared != nullptr) {
     const auto alone = std::stable_partition(
         rest.begin(), rest.end(), [&](uint32_t request) { return state_->sides[request].core->shares_trigger; });
     shared->others.assign(rest.begin(), alone);
     rest.erase(rest.begin(), alone);
+    if (shared->others.empty())
+      return find(Finding::kOrder, "order", process, "a ring of the stream is for none of its requests");
   }
   for (const uint32_t request : rest) {
+    const core::Request& core = *state_->sides[request].core;
+    const bool rings = core.exchange == nullptr ? core.trigger.valid() : core.exchange->rings;
+    if (stream.capturing() == 0 && (starts ? rings : core.done.valid()))
+      return find(Finding::kOrder, "order", process, "the stream has no item for the " + scenario_.describe({request}));
     stream.push({.kind = StepItem::Kind::kMark,
                  .request = starts ? StepItem::kNothing : request,
                  .start = starts ? request : StepItem::kNothing});

@@ -129,7 +129,7 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
 uint64_t World::has_fired(uint32_t request, Transit::Role role) {
   Side& side = state_->sides[request];
   switch (role) {
-    case Transit::Role::kData: return side.data_fired++ / side.pieces + 1;
+    case Transit::Role::kData: return side.data_fired++ / std::max<uint64_t>(side.pieces, 1) + 1;
     case Transit::Role::kClear: return ++side.clear_fired;
     case Transit::Role::kDone:
       for_each_merged(request, [this](uint32_t member) { ++state_->sides[member].done_fired; });

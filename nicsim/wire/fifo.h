@@ -7,6 +7,8 @@
 #include <boost/circular_buffer.hpp>
 #include <utility>
 
+#include "transport/base/check.h"
+
 namespace lanyard::nicsim {
 
 // Not thread-safe.
@@ -17,6 +19,15 @@ class Fifo : public boost::circular_buffer<T> {
     if (this->full())
       this->set_capacity(this->empty() ? 16 : 2 * this->size());
     boost::circular_buffer<T>::push_back(std::move(item));
+  }
+
+  T& front() {
+    LANYARD_CHECK(!this->empty(), "an empty queue has no front");
+    return boost::circular_buffer<T>::front();
+  }
+  void pop_front() {
+    LANYARD_CHECK(!this->empty(), "an empty queue has no front");
+    boost::circular_buffer<T>::pop_front();
   }
 
   // Removes the items for which gone(item) is true, called from the oldest to the youngest.
