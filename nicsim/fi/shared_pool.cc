@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <initializer_list>
+#include <sstream>
 #include <string>
 
 #include "transport/base/check.h"
@@ -54,11 +56,22 @@ bool has_gone() { return errno == EIDRM || errno == EINVAL; }
 }  // namespace
 
 std::string SharedPool::job_of_this_process() {
-  if (const char* job = std::getenv("LANYARD_FI_JOB"))
+  const char* job = std::getenv("LANYARD_FI_JOB");
+  if (job != nullptr)
     return job;
+  // Identifies the launcher by pid, start time (field 22 of proc(5)'s stat) and pid namespace. Pids
+  // are reused, and containers share them.
+  const std::string pid = std::to_string(::getppid());
+  std::ifstream file("/proc/" + pid + "/stat");
+  std::string text;
+  std::getline(file, text);
+  std::istringstream fields(text.substr(text.rfind(')') + 1));  // a process name may hold any byte
+  std::string begin;
+  for (int field = 3; field <= 22; ++field)
+    fields >> begin;
   struct stat space {};
-  (void)::stat("/proc/self/ns/pid", &space);  // containers share pids
-  return std::to_string(::getppid()) + "-" + std::to_string(space.st_ino);
+  (void)::stat("/proc/self/ns/pid", &space);
+  return pid + "-" + begin + "-" + std::to_string(space.st_ino);
 }
 
 int SharedPool::key_of(const std::string& job) {
