@@ -31,8 +31,8 @@ int die_unseen() {
   return 0;
 }
 
-// Calls before MPI_Init and after MPI_Finalize: errors that are reported once per process, otherwise
-// harmless.
+// Calls before MPI_Init and after MPI_Finalize: errors that are reported once per process,
+// otherwise harmless.
 int call_outside() {
   MPI_Request none = MPI_REQUEST_NULL;
   bool right = true;

@@ -4,7 +4,7 @@
 //
 //   coupled_program none      matches nothing
 //   coupled_program own       rank 0 sends to rank 1 on this program's communicator
-//   coupled_program any       rank 1 receives from any source, and its match completes while it waits
+// coupled_program any       rank 1 receives from any source, and its match completes while it waits
 //                             in MPI_Barrier
 //   coupled_program stranger  rank 0 matches a send to the last rank
 //   coupled_program received  rank 0 matches a receive from the last rank

@@ -77,7 +77,7 @@ run "the MPI's own calls, Lanyard preloaded" ./theirs "LD_PRELOAD=$prefix/lib/li
 # A program that calls Lanyard by MPIX_ names.
 "${compile[@]}" "$examples/example.c" "${flags[@]}" -o ring
 run "MPIX_ names" ./ring
-"${compile_cxx[@]}" "$examples/example.cc" "${flags[@]}" -o ring_cpp
+"${compile_cxx[@]}" "$examples/ring.cc" "${flags[@]}" -o ring_cpp
 run "MPIX_ names, C++" ./ring_cpp
 cat >names.c <<'EOF'
 #include <lanyard/lanyard_device.h>
@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
 EOF
 "${compile[@]}" both.c "${flags[@]}" "${part[@]}" -o both
 run "both in one source" ./both
-"${compile_cxx[@]}" -DLANYARD_NO_MPIX_NAMES "$examples/example.cc" "${flags[@]}" -o ring_cpp
+"${compile_cxx[@]}" -DLANYARD_NO_MPIX_NAMES "$examples/ring.cc" "${flags[@]}" -o ring_cpp
 run "C++ without MPIX_ names" ./ring_cpp
 cat >both.f90 <<'EOF'
 module theirs
