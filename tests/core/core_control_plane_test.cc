@@ -261,6 +261,22 @@ TEST_F(Strangers, LeaveWaitsForTheKnownPeers) {
   EXPECT_FALSE(planes_[0]->left_without_leave(1));
 }
 
+// Their match cards are longer than a message may be.
+TEST_F(Strangers, AnyNumberOfOffersMayWaitForAnIntroduction) {
+  constexpr size_t kPairs = 1300;
+  std::vector<core::Request*> sends, receives;
+  for (size_t i = 0; i < kPairs; ++i) {
+    sends.push_back(endpoints_[0]->new_request(transfer(0, core::Direction::kSend, memory_[0])));
+    receives.push_back(endpoints_[1]->new_request(transfer(1, core::Direction::kReceive, memory_[1])));
+    ASSERT_TRUE(works(planes_[0]->matcher().begin(*sends.back())));
+    ASSERT_TRUE(works(planes_[1]->matcher().begin(*receives.back())));
+  }
+  planes_[1]->meet(0, planes_[0]->introduction());
+  ASSERT_TRUE(until([&] { return sends.back()->matched() && receives.back()->matched(); }));
+  for (size_t i = 0; i < kPairs; ++i)
+    ASSERT_EQ(sends[i]->matched_number, receives[i]->number) << i;
+}
+
 // The peer's introduction has arrived, but its process ended before it knew this one.
 TEST_F(Strangers, AnOfferThatIsWithdrawnBeforeTheyMeetIsNeverSent) {
   core::Request& first = *endpoints_[0]->new_request(transfer(0, core::Direction::kSend, memory_[0]));

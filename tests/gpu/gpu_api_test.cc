@@ -339,8 +339,8 @@ TEST_F(GpuApi, ContributionsThatAGpuCannotCombineAreRefused) {
   };
   if (ranks() > 1) {  // a single rank combines nothing
     refused(memory, memory + 32, MPI_LONG_DOUBLE, "long double");
-    refused(memory, host, MPI_DOUBLE, "the same GPU's memory, or both in the host's");
-    refused(host, memory, MPI_DOUBLE, "the same GPU's memory, or both in the host's");
+    refused(memory, host, MPI_DOUBLE, "must both be in host memory, or in memory of the same GPU");
+    refused(host, memory, MPI_DOUBLE, "must both be in host memory, or in memory of the same GPU");
   }
 }
 

@@ -22,6 +22,13 @@ std::vector<std::byte> with_topic(Topic topic, std::span<const std::byte> body) 
   return message;
 }
 
+// The first card of our own, and its bytes with its lane.
+std::pair<MatchCard, size_t> first_card(std::span<const std::byte> cards) {
+  MatchCard card;
+  std::memcpy(&card, cards.data(), sizeof card);
+  return {card, sizeof card + (card.lane != 0 ? sizeof(gpu::LaneOffer) : 0)};
+}
+
 }  // namespace
 
 ControlPlane::ControlPlane(Endpoint& endpoint, std::unique_ptr<ControlChannel> channel)
@@ -152,9 +159,7 @@ void ControlPlane::send_cards() {
 void ControlPlane::drop_offer(uint32_t rank, uint64_t send) {
   std::vector<std::byte>& cards = card_bytes_[rank];
   for (size_t at = 0; at < cards.size();) {
-    MatchCard card;
-    std::memcpy(&card, cards.data() + at, sizeof card);
-    const size_t bytes = sizeof card + (card.lane != 0 ? sizeof(gpu::LaneOffer) : 0);
+    const auto [card, bytes] = first_card(std::span(cards).subspan(at));
     const auto first = cards.begin() + static_cast<ptrdiff_t>(at);
     if (card.send == send && card.kind == MatchCard::Kind::kOffer)
       cards.erase(first, first + static_cast<ptrdiff_t>(bytes));
@@ -168,8 +173,14 @@ void ControlPlane::send_cards_to(uint32_t rank) {
     return;
   // Keeps no memory: in a large job there are many to whom cards go now and then.
   const std::vector<std::byte> cards = std::exchange(card_bytes_[rank], {});
-  if (!cards.empty())
-    channel_->send(rank, with_topic(Topic::kMatching, cards));
+  // What waited for an introduction may be more than a message holds.
+  for (std::span<const std::byte> rest = cards; !rest.empty();) {
+    size_t bytes = 0;
+    while (bytes < std::min(rest.size(), kMostCardBytes))
+      bytes += first_card(rest.subspan(bytes)).second;
+    channel_->send(rank, with_topic(Topic::kMatching, rest.first(bytes)));
+    rest = rest.subspan(bytes);
+  }
 }
 
 std::optional<std::string> ControlPlane::why_unreachable(uint32_t nic) const {
