@@ -55,8 +55,7 @@ struct StallHop {
 struct StallAnswer {
   std::string text;
   std::optional<StallHop> next{};
-  // The process's program and stream have done their part. If this holds for the next process too,
-  // only the NICs have work left.
+  // Nothing is left to do for the process's program and stream, only for its NIC.
   bool is_done_here = false;
   bool has_completed = false;  // the iteration is complete in the process
   // Other messages of an exchange, which may be missing as well. Not sent to other processes.

@@ -33,7 +33,7 @@ class TextFile {
     struct stat status = {};
     if (file_ == nullptr || stat(path.c_str(), &status) != 0)
       throw BadInput(fmt::format("{}: {}", path, std::strerror(errno)));
-    constexpr int64_t kMostSavedByGzip = 1032;
+    constexpr int64_t kMostSavedByGzip = 1032;  // deflate makes no file shorter by more than this factor
     const int64_t bytes = std::min<int64_t>(status.st_size, INT64_MAX / kMostSavedByGzip);
     most_bytes_ = gzdirect(file_.get()) ? bytes : bytes * kMostSavedByGzip;
   }

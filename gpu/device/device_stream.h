@@ -5,8 +5,8 @@
 //                Memory operations always if other processes share the device: a kernel would have
 //                to wait for them. A kernel always in a capture, or if the vendor has nothing else.
 //   kWait64      A kernel: the next operation follows it sooner. A memory operation instead if
-//                other processes share the device (a kernel would hold them up) or a NIC writes its
-//                memory (a kernel does not flush that). This needs vendor support and a host word.
+//                other processes share the device (a kernel would hold them up) or a NIC writes the
+// device's memory (a kernel does not flush that). This needs vendor support and a host word.
 //                Never captured.
 //   kWriteNext64, kWaitNext64    Kernels.
 //   kPack, kUnpack               A kernel, for memory of this device only.

@@ -1,7 +1,7 @@
 // The domain: one simulated NIC and the objects opened on it.
 //
-// As the model's witness it turns each operation that ends into an event for the
-// completion queue of its endpoint.
+// The model tells it of each operation that ends. The domain then puts an event into the
+// completion queue of the operation's endpoint.
 #ifndef LANYARD_NICSIM_FI_DOMAIN_H_
 #define LANYARD_NICSIM_FI_DOMAIN_H_
 
@@ -39,7 +39,7 @@ struct Request {
   bool visible = false;  // success makes a completion entry; failure always does
 };
 
-// Its users are the objects opened on it.
+// It cannot be closed while an object that was opened on it is open.
 class Domain final : public Object<fid_domain>, private Witness {
  public:
   // kFailed if the system has no memory or sockets for the wire.
@@ -56,7 +56,8 @@ class Domain final : public Object<fid_domain>, private Witness {
   // because CXI maps it by itself.
   nic::LocalSpan local(const void* address) const;
 
-  // Puts all counted bytes into memory. Afterwards the NIC no longer touches a deregistered region.
+  // Writes the bytes of all messages that have been counted. Afterwards the NIC no longer touches a
+  // deregistered region.
   void deliver_late_data() {
     if (late_wire_ != nullptr)
       late_wire_->settle();

@@ -56,7 +56,7 @@ void DeviceMover::remove_region(RegionId id) {
   regions_[id.value] = Region{};
 }
 
-// Lends the whole region, once.
+// Lends the whole region, at most once. Returns whether it is lent.
 bool DeviceMover::lend(Region& region) {
   if (region.loan != nullptr || !region.lendable)
     return region.loan != nullptr;

@@ -25,7 +25,7 @@ enum class FrameKind : uint8_t {
   kOffer = 2,   // a write whose payload is in the sender's memory, at address `value`
   kPull = 3,    // answer to an offer: send the payload in chunks
   kChunk = 4,   // part of an offered payload, from byte `value` on
-  kInvite = 5,  // answer to an offer: help to copy, to address `value` (Claims)
+  kInvite = 5,  // answer to an offer: the source may copy a part of it to address `value` (see Claims)
   kHelped = 6,  // answer to an invitation: the last `value` bytes are copied, no more follow
   kHello = 7,   // a sender's first frame: its payload is the sender's address
 };
@@ -43,7 +43,7 @@ struct Frame {
 //
 // Claims lie in the receiver's memory, shared with the sender. One word holds the number of free
 // portions and whether the sender is copying one. Each side counts its own portions, so it knows
-// its next one. The word orders only itself: frames order the data.
+// its next one. Its operations order no other memory: frames order the data.
 class Claims {
  public:
   static constexpr uint64_t kMinPortion = 64 * 1024;

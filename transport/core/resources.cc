@@ -17,7 +17,7 @@ WordPool::WordPool(nic::Nic& nic, bool whole_pages)
       next_slab_words_(whole_pages ? page_words_ : kFirstSlabWords) {}
 
 WordPool::~WordPool() {
-  // A slab that an operation under way still names is never freed: the NIC may touch it until its own end.
+  // A slab that an operation under way still names is never freed: the NIC may touch it until the NIC is closed.
   for (size_t i = 0; i < slabs_.size(); ++i)
     if (!nic_.deregister_region(regions_[i]).ok())
       (void)slabs_[i].release();
@@ -67,13 +67,13 @@ ResourcePool::~ResourcePool() {
   for (Closing& each : closing_) {
     if (try_close(each.resources))
       continue;
-    // A region that stays open may yet be written to.
+    // A region that stays open may yet be written to: leak its memory on purpose.
     if (each.resources.packing != nullptr)
       new std::shared_ptr(each.resources.packing);
   }
 }
 
-// What goes before everything that is opened.
+// Frees what can be freed by now, so that there is room for what is opened next.
 Status ResourcePool::prepare() {
   std::erase_if(closing_, [this](Closing& each) {
     if (--each.left > 0)

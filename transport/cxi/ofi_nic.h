@@ -4,12 +4,12 @@
 // The card executes transfers. The host does little. It passes on what was posted and reads
 // completions (else the provider stops accepting work). It also counts what was issued and
 // reports failures. One thread at a time drives this: a thread inside progress(), or the NIC's
-// own thread when none attends. The NIC wakes no thread, so its own thread polls, less often
-// when nothing happens.
+// own thread when no thread is in progress(). The NIC wakes no thread, so its own thread polls,
+// less often when nothing happens.
 //
-// The driver calls a listener when it finds that the counter has moved, at most as often as the
-// NIC's own thread polls. A peer is lost when libfabric reports that it cannot be reached. An
-// invalid key does not mean that.
+// The driver calls a counter's listener when it sees a new value of that counter, at most as often
+// as the NIC's own thread polls. A peer is lost when libfabric reports that it cannot be reached.
+// An invalid key does not mean that.
 //
 // An entry becomes free when its operation ends, not already when it fires, because the provider
 // does not report that. The effect of an operation is visible shortly before its end. So
