@@ -26,7 +26,7 @@ Endpoint::Endpoint(nic::Nic& nic, uint32_t self, Options options)
       failures_(nic, [this](uint64_t number) { return find(number); }) {}
 
 Endpoint::~Endpoint() {
-  // Close what was not freed, as its memory is about to go. The NIC's own end closes what is still in flight.
+  // Close what was not freed, while its memory exists. What is still in flight ends with the NIC.
   standing_.stop();
   overflow_.stop();
   (void)nic_.flush();
@@ -47,7 +47,7 @@ bool Endpoint::has_run_all(uint64_t queue) {
   const auto found = std::ranges::find(queue_list_, queue, &Queue::number);
   if (found == queue_list_.end())
     return true;
-  // Whoever asked a stream that is being captured would end the capture.
+  // Do not ask a stream that is being captured: that would end the capture.
   gpu::Stream& stream = (*found)->stream();
   return stream.capturing() == 0 && stream.is_empty();
 }
@@ -94,7 +94,7 @@ Status Endpoint::check_free(const Request& request) {
     return misuse("", " stands in a set that kernels start");
   if (request.standing != nullptr)
     return standing_.can_end(request);
-  // A released request is over, whatever its counters say.
+  // A released request need not complete.
   if (!request.transferred() && !request.released)
     return misuse("the last start of ", " has not completed");
   // The stream may still touch the user's memory.
@@ -237,7 +237,7 @@ bool Endpoint::is_idle() {
       queue_list_, [](Queue* queue) { return queue->stream().capturing() == 0 && queue->stream().is_empty(); });
 }
 
-// Not while a stream may wait for what this process does next.
+// Unmapping may wait for devices. So no stream may wait for what this process does next.
 void Endpoint::unmap_lanes() {
   if (options_.lanes->may_unmap() && is_idle())
     options_.lanes->unmap();
@@ -254,7 +254,7 @@ void Endpoint::bind(Request& request, const PeerKeys& keys) {
   const PlanContext context = plan_context(keys.longest, request.number);
   request.plan = make_plan(request, keys, context);
   request.completions = completions_of(request, context);
-  // Of an exchange with two sets it is not known yet.
+  // bind_sets() sets finds_out for an exchange with two sets.
   const bool undecided = request.exchange != nullptr && request.exchange->other != nullptr;
   request.finds_out = !undecided && (request.transfer.direction == Direction::kSend) == keys.ready;
   request.most_starts = most_starts(options_.strategy, keys.ready,
@@ -336,7 +336,7 @@ Status Endpoint::make_exchange(std::string name, std::span<Request* const> membe
   return {};
 }
 
-// Of a request that has given its own resources back.
+// Requires: the request's own resources are closed.
 void Endpoint::leave_exchange(Request& request) {
   Exchange& exchange = *request.exchange;
   Exchange* other = exchange.other;
@@ -351,7 +351,7 @@ void Endpoint::leave_exchange(Request& request) {
     other->ended = true;
   if (!exchange.members.empty() || (other != nullptr && !other->members.empty()))
     return;
-  // A set that is complete has its done word raised, which the other's trigger may be about to count.
+  // Keep each trigger open until it has counted all increments of the other set's done word.
   for (Exchange* set : {&exchange, other})
     if (set != nullptr && set->other != nullptr && !set->released)
       set->shared.last_count = set->shared.trigger_base + set->trigger_value(set->last_start, set->other->last_start);
@@ -361,7 +361,7 @@ void Endpoint::leave_exchange(Request& request) {
   std::erase_if(exchanges_, [&](const auto& each) { return each.get() == &exchange || each.get() == other; });
 }
 
-// As close_resources().
+// Keeps released counters and words as close_resources() does.
 void Endpoint::close_exchange(Exchange& exchange) {
   Resources& shared = exchange.shared;
   if (exchange.released) {

@@ -1,6 +1,5 @@
-// The part of Endpoint for pairs that come to their end before they are freed: what has failed, what the other side has
-// said of its own end, and, where senders raise their receives' flags, whether starts went well (api/doc/protocol.md,
-// P3 and P14). And FailureBook, which knows what has failed.
+// FailureBook, and the part of Endpoint that handles failures: here, at peers, and of lost peers.
+// With strategy B it also asks senders how their starts ended (api/doc/protocol.md, P3 and P14).
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -15,7 +14,7 @@ namespace lanyard::core {
 
 namespace {
 
-// A member that transfers something; null: none is left.
+// Returns a member that transfers something; null if none is left.
 const Request* first_mover(const Exchange& exchange) {
   return exchange.first([](const Request& member) { return member.matched_peer != kNobody; });
 }
@@ -45,7 +44,7 @@ bool Endpoint::is_assured(Request& request, uint64_t iterations) {
 bool Endpoint::has_sent(const Request& send, uint64_t iterations) {
   if (!send.written.valid())
     return send.iterations_done() >= iterations;
-  // As its flag waits for, but that no failure counts.
+  // The threshold of the send's flag, but failures do not count.
   const auto flag = std::ranges::find(send.plan, send.written, &Post::trigger);
   return nic_.read(send.written).value().success >= flag->step * iterations + flag->base;
 }
@@ -73,9 +72,9 @@ Status Endpoint::end_standing(Request& request) {
 
 void Endpoint::end_peer(Request& request, uint64_t starts, bool failed) {
   if (request.failures > 0 || request.peer_starts != UINT64_MAX)
-    return;  // it is over already
+    return;  // it has ended already
   if (!failed) {
-    assure(request, starts);  // it would have said else that it failed
+    assure(request, starts);  // a failed peer would have said so
     const bool beyond = started(request) > starts;
     if (!request.finds_out) {
       request.peer_starts = starts;
@@ -85,8 +84,8 @@ void Endpoint::end_peer(Request& request, uint64_t starts, bool failed) {
       failures_.add(request, Code::kNotFound);
     return;
   }
-  // Which start it was is not known. Where the sender tells the receive that it is complete, a write that has failed
-  // tells that, too (P3).
+  // The start that failed is not known. With strategy B a failed write raises the flag too (P3), so
+  // a start that looks complete may be the one.
   const bool told_by_sender =
       request.transfer.direction == Direction::kReceive && raises_flags() && request.lane == nullptr;
   const uint64_t mine = started(request);
@@ -99,7 +98,7 @@ void Endpoint::end_peer(Request& request, uint64_t starts, bool failed) {
 
 void Endpoint::fail_requests_of_lost_peers() {
   const uint64_t lost = nic_.lost_peers();
-  // What its last message has set going may end first.
+  // Wait for one more call: what the peer's last message triggered here may still complete.
   const bool may_have_lost = std::exchange(lost_seen_, lost) == lost && lost > 0;
   if (!may_have_lost && ended_pairs_ == 0)
     return;
@@ -139,7 +138,7 @@ void Endpoint::release(Request& request) {
     std::atomic_ref(*request.gone.address).fetch_add(1);
     return;
   }
-  // Its graphs and kernels may start it any number of times yet.
+  // Graphs and kernels may still start it any number of times.
   constexpr uint64_t kForEver = uint64_t{1} << 46;
   uint64_t starts = request.starts;
   if (request.standing != nullptr) {
@@ -147,14 +146,14 @@ void Endpoint::release(Request& request) {
     starts += kForEver / request.completions;
     cancel(request.standing->trigger);
   }
-  // The NIC does not know of operations in the overflow, and would close the counters and regions that they name.
+  // The NIC does not know overflowed operations: it would close counters and regions they name.
   overflow_.cancel(request.number);
   stop(request);
   raise_done_word(request, starts);
 }
 
-// No write that waits goes out any more, whatever the stream still rings: what it has been given already would add up
-// to the clear-to-sends that are missing (P4).
+// Cancels what waits, or keeps it from firing (P4). Otherwise later rings of the stream would count
+// as missing clear-to-sends, and writes would fire.
 void Endpoint::stop(const Resources& resources) {
   if (nic_.caps().cancel) {
     cancel(resources.trigger);
@@ -175,7 +174,7 @@ uint64_t Endpoint::triggered(const Resources& resources) {
 }
 
 void Endpoint::raise_done_word(const Resources& resources, uint64_t starts) {
-  // The NIC may add to it at this moment.
+  // The NIC may increment the word at the same time.
   const std::atomic_ref<uint64_t> word(*resources.done.address);
   const uint64_t wanted = resources.done.base + starts;
   uint64_t now = word.load();
@@ -190,7 +189,7 @@ bool Endpoint::was_released(uint64_t number) {
 
 // ---- Exchanges
 
-// The program hears of the failed request only. The others cannot be started any more.
+// Only the failed request is reported to the program. The others cannot be started any more.
 void Endpoint::release_set(Exchange& set, const Request& failed) {
   const Request* mover = first_mover(set);
   const bool complete = mover == nullptr || mover->transferred();
@@ -210,7 +209,7 @@ void Endpoint::release_exchange(Exchange& exchange, const Request& failed) {
   const std::span<Exchange*> all(sets.data(), exchange.other != nullptr ? 2 : 1);
   for (Exchange* set : all)
     release_set(*set, failed);
-  // Once none of them adds anything any more to what waits.
+  // Cancel the members' own operations first: they would still add to the shared counters.
   for (const Exchange* set : all) {
     for (const Request* member : set->members) {
       overflow_.cancel(member->number);
@@ -237,7 +236,7 @@ void FailureBook::collect_new() {
     else if (Request* request = find_(record->context))
       add(*request, record->code);
     else if (record->context != 0 && !told_and_freed_.contains(record->context))
-      ++orphaned_;  // its request was freed since
+      ++orphaned_;  // its request was freed before the report
   }
 }
 
@@ -245,7 +244,7 @@ void FailureBook::add(Request& request, Code code) {
   if (request.failures++ == 0)
     unannounced_.push_back(request.number);
   request.failure_code = code;
-  if (!request.released)  // else what its other operations come to is no news
+  if (!request.released)  // a released request reports nothing more
     untold_.push_back(request.number);
 }
 
@@ -270,7 +269,8 @@ const Request* FailureBook::take_failed(const Queue& queue) {
 
 uint64_t FailureBook::take_unrecorded() {
   collect();
-  // A failure may have been recorded since it was counted, never the other way round.
+  // collect() may take records that are newer than its count. So lost() may be too low for a while,
+  // but never too high.
   const uint64_t unrecorded = lost() + orphaned_;
   if (unrecorded <= told_)
     return 0;

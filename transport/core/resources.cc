@@ -17,7 +17,7 @@ WordPool::WordPool(nic::Nic& nic, bool whole_pages)
       next_slab_words_(whole_pages ? page_words_ : kFirstSlabWords) {}
 
 WordPool::~WordPool() {
-  // A slab that an operation under way still names is never freed: the NIC may touch it until the NIC is closed.
+  // Leak a slab that an operation in flight still names: the NIC may touch it until it is closed.
   for (size_t i = 0; i < slabs_.size(); ++i)
     if (!nic_.deregister_region(regions_[i]).ok())
       (void)slabs_[i].release();
@@ -67,13 +67,13 @@ ResourcePool::~ResourcePool() {
   for (Closing& each : closing_) {
     if (try_close(each.resources))
       continue;
-    // A region that stays open may yet be written to: leak its memory on purpose.
+    // A peer may still write to a region that stays open: leak its memory.
     if (each.resources.packing != nullptr)
       new std::shared_ptr(each.resources.packing);
   }
 }
 
-// Frees what can be freed by now, so that there is room for what is opened next.
+// Retries what the NIC refused to close, to make room. Call it before anything is opened.
 Status ResourcePool::prepare() {
   std::erase_if(closing_, [this](Closing& each) {
     if (--each.left > 0)
@@ -182,8 +182,8 @@ Status ResourcePool::open_receive(const Transfer& transfer, Strategy strategy, R
   }
   if (!flag)
     return {};
-  // The flag is a region of its own: once the request is freed, a late flag is refused, and the word's next user is
-  // safe. A member of an exchange has a word of its own for it, too.
+  // The flag has a region of its own. Its key ends with the request (N8), so a late flag fails and
+  // cannot reach the word's next owner. A member of an exchange also has a word of its own for it.
   if (resources.shared) {
     LANYARD_ASSIGN_OR_RETURN(resources.flag_word, words_.take());
   }
@@ -204,7 +204,7 @@ void ResourcePool::close(nic::CounterId counter) {
   close(resources);
 }
 
-// False where the NIC still has something to do with a part of it.
+// Returns false if the NIC still uses a part of it. May be repeated.
 bool ResourcePool::try_close(Resources& resources) {
   if (resources.shared) {
     resources.trigger = resources.completion = {};
@@ -215,7 +215,7 @@ bool ResourcePool::try_close(Resources& resources) {
     if (value.ok() && value.value().reached() < resources.last_count)
       return false;
   }
-  // First, as they name the others.
+  // First the prepared operations, because they name the counters and regions.
   for (const Post& post : std::exchange(resources.plan, {})) {
     if (!post.id.valid())
       continue;

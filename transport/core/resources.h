@@ -1,8 +1,8 @@
-// Resources: what a request holds of the NIC, and the pool that opens and closes it.
+// Resources: the counters, regions and words of a request, and the pool that opens and closes them.
 //
-// A NIC may refuse to close what an operation under way still names (a dead peer's, say). The pool keeps it, and tries
-// again with the next that are opened, and at the end. Words go back last: nobody else gets a word that the NIC may
-// still increment. Threads: see Endpoint.
+// The NIC refuses to close what an operation in flight still names, such as one to a dead peer. The
+// pool then retries at later opens and in its destructor. The words become free last, because the
+// NIC may increment them until all else is closed. Threads: see Endpoint.
 #ifndef LANYARD_TRANSPORT_CORE_RESOURCES_H_
 #define LANYARD_TRANSPORT_CORE_RESOURCES_H_
 
@@ -17,31 +17,32 @@
 
 namespace lanyard::core {
 
-// 8-byte words that the NIC adds to and streams wait on (completion words, clear-to-send words), from slabs that are
-// registered once. Words only ever grow: the next user of a word counts on from its value, so a stream that still waits
-// on it is never misled.
+// 8-byte words that the NIC adds to and streams wait on, such as done words. They lie in slabs that
+// are registered once. Words only grow: the next owner counts on from the value that it finds, so a
+// stream that looks late at the word is still right.
 class WordPool {
  public:
-  // Of the first slab (in whole pages: one page) and of the longest; each is twice as long as the one before.
+  // Words in the first slab (`whole_pages`: one page) and in the longest (at least one page). Each
+  // slab is twice as long as the one before.
   static constexpr uint32_t kFirstSlabWords = 64;
   static constexpr uint32_t kLastSlabWords = 4096;
 
-  // A word and how the NIC of this process reaches it.
+  // A word, and how the NIC of this process reaches it.
   struct Word {
     uint64_t* address = nullptr;
-    nic::RegionId region;  // of the whole slab
+    nic::RegionId region;  // the whole slab
     nic::RemoteKey key;
     uint64_t offset = 0;  // bytes from the slab's start
-    uint64_t base = 0;    // its value when it was taken
+    uint64_t base = 0;    // the value at take()
 
     bool valid() const { return address != nullptr; }
     uint64_t read() const { return std::atomic_ref<uint64_t>(*address).load(std::memory_order_acquire); }
-    // What it has grown by since it was taken.
+    // The growth since take().
     uint64_t count() const { return read() - base; }
   };
 
-  // `nic` outlives the pool. `whole_pages`: a slab shares no page of memory with anything else, because a GPU's driver
-  // maps whole pages.
+  // `nic` must outlive the pool. `whole_pages`: slabs share no page with other memory, because the
+  // driver of a GPU maps whole pages.
   WordPool(nic::Nic& nic, bool whole_pages);
   ~WordPool();
   WordPool(const WordPool&) = delete;
@@ -60,73 +61,72 @@ class WordPool {
   std::vector<std::unique_ptr<uint64_t[]>> slabs_;
   std::vector<nic::RegionId> regions_;
   std::vector<Word> free_;    // given back
-  Word unused_;               // the first word of the newest slab that was never taken
-  uint32_t unused_left_ = 0;  // how many there are
+  Word unused_;               // the next word of the newest slab that was never taken
+  uint32_t unused_left_ = 0;  // the number of such words
   uint32_t next_slab_words_;
 };
 
-// One operation of a request's every start. The NIC runs it once `trigger` has reached step * start + base (modulo
-// 2^64, starts from 1); without a trigger, once the queue's shared trigger has counted the start's ring.
+// One operation of each start. The NIC runs it once `trigger` has reached step * start + base
+// (modulo 2^64; the first start is 1). Without a trigger, it waits for the start's ring of the
+// queue's shared trigger, or of the standing request's own.
 struct Post {
   nic::Op op;
   nic::CounterId trigger = {};
   uint64_t step = 0;
   uint64_t base = 0;
-  nic::PreparedId id = {};  // from the first start on (nic.h, N14)
+  nic::PreparedId id = {};  // set at the first start (nic.h, N14)
 };
 
 struct Resources {
-  nic::CounterId trigger;     // regular sends: starts and clear-to-sends; few receives: starts (protocol.md, P9)
-  nic::CounterId completion;  // sends: writes done; receives: messages landed, but none where the sender raises a flag
+  nic::CounterId trigger;     // regular sends: rings and clear-to-sends; some receives: rings (protocol.md, P9)
+  nic::CounterId completion;  // sends: operations completed; receives, strategy A: messages landed
   nic::RegionId buffer;
-  nic::RegionId clear_to_send;  // what lands there `trigger` counts; of an exchange: the done word of its other set
-  nic::RegionId flag;           // of `done`, where the peer raises it, or of `flag_word`: its key goes with the request
-  // Of members of an exchange, where senders raise flags: a send's own writes, which its flag waits for; and what the
-  // flag of a receive's sender lands in, which `completion` counts.
+  nic::RegionId clear_to_send;  // its word, counted by `trigger`; of an exchange: the other set's done word
+  nic::RegionId flag;           // strategy B, receives: `done` or a member's `flag_word`. Closed with the request
+  // Strategy B, members of an exchange. A send: counts its own writes, and its flag waits for it.
   nic::CounterId written;
-  WordPool::Word flag_word;
+  WordPool::Word flag_word;  // a receive: its sender's flag lands here, counted by `completion`
   WordPool::Word clear_to_send_word;
-  WordPool::Word done;        // grows by one a completed iteration
-  uint64_t trigger_base = 0;  // what `trigger` counts before the first iteration
+  WordPool::Word done;        // grows by one with each completed iteration
+  uint64_t trigger_base = 0;  // the value of `trigger` before the first iteration (P4)
   uint64_t last_count = 0;    // `trigger` stays open until it has reached this
-  bool shared = false;        // `trigger`, `completion` and `done` are an exchange's, which closes them
-  // Of a transfer with a packing. Lives until NIC and stream are through with the packed memory.
+  bool shared = false;        // `trigger`, `completion` and `done` belong to an exchange, which closes them
+  // Null if nothing is packed. Kept until the NIC and the stream no longer use the packed memory.
   std::shared_ptr<gpu::Packing> packing;
-  // Of a lane: grows by one with each start that its device has made; and once it grows waits pass.
-  WordPool::Word begun;
-  WordPool::Word gone;
-  WordPool::Word moved;    // grows by one with each packing or unpacking that a stream has made
-  std::vector<Post> plan;  // what each start posts
+  WordPool::Word begun;    // lanes: grows by one with each start that the device has made
+  WordPool::Word gone;     // lanes: once it has grown, waits pass
+  WordPool::Word moved;    // grows by one with each packing or unpacking that the stream has made
+  std::vector<Post> plan;  // the operations of each start
 };
 
 class ResourcePool {
  public:
-  // `nic` outlives it. `whole_pages`: see WordPool.
+  // `nic` must outlive this. `whole_pages`: see WordPool.
   ResourcePool(nic::Nic& nic, bool whole_pages) : nic_(nic), words_(nic, whole_pages) {}
-  // Closes what the NIC allows; the rest is left to the NIC's own end.
+  // Closes what the NIC allows. The rest stays open until the NIC is closed.
   ~ResourcePool();
   ResourcePool(const ResourcePool&) = delete;
   ResourcePool& operator=(const ResourcePool&) = delete;
 
-  // These open all or nothing. kExhausted: out of counters or regions.
-  // What matching this transfer needs, by its direction. With `exchange` its counters and its done word are those.
+  // The next three open all or nothing. kExhausted: out of counters or regions.
+  // Opens what the transfer needs. With `exchange`, uses its counters and its done word.
   Result<Resources> open(const Transfer& transfer, Strategy strategy, const Resources* exchange = nullptr);
-  // What a transfer needs that goes by a lane.
+  // Opens what a transfer by a lane needs.
   Result<Resources> open_lane(const Transfer& transfer);
-  // What the members of an exchange share.
+  // Opens what the members of an exchange share.
   Result<Resources> open_exchange();
-  // Of two exchanges: each one's trigger counts from now on what lands in the other's done word by the key of its
-  // region `clear_to_send`.
+  // Lets the trigger of each of two sets count increments of the other's done word, if they use the
+  // key of this set's region `clear_to_send`.
   Status count_each_other(Resources& first, Resources& second);
-  // A counter for their trigger, which have none.
+  // Opens `trigger`. Requires that it is not open.
   Status open_trigger(Resources& resources);
-  // Leaves `resources` empty.
+  // Closes them, now or later. Leaves `resources` empty.
   void close(Resources& resources);
-  // A counter that is nobody's any more.
+  // Closes a counter that nobody uses any more, now or later.
   void close(nic::CounterId counter);
-  // How many that were closed are not, because the NIC still has something to do with them.
+  // The number of closes that the NIC still refuses.
   size_t unclosed() const { return closing_.size(); }
-  // A word that holds 1: the operand of every increment. Requires that something has been opened.
+  // A word that holds 1: the operand of every increment. Requires that something was opened.
   const WordPool::Word& one() const { return one_; }
 
  private:
@@ -144,11 +144,11 @@ class ResourcePool {
   nic::Nic& nic_;
   WordPool words_;
   WordPool::Word one_;
-  // The NIC may take a second to let go: each is tried again after 1, 2, 4 ... calls of open().
+  // The NIC may refuse for a second. Retry after 1, 2, 4 ... up to 1,024 opens.
   struct Closing {
     Resources resources;
-    uint32_t pause = 1;  // calls
-    uint32_t left = 1;   // of them
+    uint32_t pause = 1;  // opens between two tries
+    uint32_t left = 1;   // opens until the next try
   };
   std::vector<Closing> closing_;
 };
