@@ -8,15 +8,15 @@ namespace lanyard::core {
 namespace {
 
 bool moves(const Request& request) { return request.matched_peer != kNobody; }
-// Of its writes' threshold: what of an iteration's counts they do not wait for.
+// Counts of one iteration that the member's operations do not wait for (P5, P10).
 uint64_t not_waited_for(const Exchange& exchange, const Request& member) {
   if (!needs_clearance(member) && member.clearance != Clearance::kImplied)
     return exchange.others();
-  return exchange.other != nullptr && set_of(exchange.number) == 0 ? 1 : 0;  // no start was before the first
+  return exchange.other != nullptr && set_of(exchange.number) == 0 ? 1 : 0;  // no start precedes the first
 }
 
-// Where senders are asked how their sends went, one that is asked of an operation that waits for others' messages could
-// not answer before these come: so it is a receive, which nobody asks, or else a send whose write goes last.
+// With strategy B, a send that leads could say how it went only after all messages of the exchange
+// (P8). So prefer a receive, which nobody asks, else a send whose write goes last.
 Request* choose_lead(const Exchange& exchange, Strategy strategy) {
   Request* first = nullptr;
   const auto rank = [&](const Request& member) {
@@ -36,7 +36,7 @@ Status misuse(const Exchange& exchange, const std::string& what) {
   return {Code::kInvalidState, "the " + exchange.describe() + " " + what};
 }
 
-// Why a call that has a member of it cannot be made.
+// Returns the error for a call with members of an exchange that check_exchanges() refuses.
 Status check_whole(const Exchange& exchange, std::span<Request* const> requests) {
   if (exchange.ended)
     return misuse(exchange, "has lost a member, which was freed: free the others and match new ones");
@@ -142,7 +142,7 @@ std::vector<const Request*> missing_clearances(const Exchange& exchange, uint64_
 
 namespace {
 
-// Whether a message of the other set goes the other way, between the same two exchanges.
+// True if a message of the other set goes the other way, between the same two exchanges.
 bool has_answer(const Request& member) {
   return member.exchange->other->first([&](const Request& each) {
     return each.transfer.direction != member.transfer.direction && each.matched_nic == member.matched_nic &&

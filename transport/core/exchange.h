@@ -1,11 +1,11 @@
-// Exchange: matched requests that are always started by one call and waited for by one call, and so need two counters,
-// one done word, one ring and one wait together. It is a matter of this process alone: the other sides of its pairs are
-// ordinary requests, or members of exchanges of their own. api/doc/protocol.md has the thresholds and why they are
-// exact (P5 to P9).
+// Exchange: matched requests that one call starts and one call waits for. Together they need two
+// counters, one done word, one ring and one wait. An exchange is local: the other sides of its
+// pairs are ordinary requests, or members of their own exchanges. api/doc/protocol.md has the
+// thresholds and why they are exact (P5 to P9).
 //
-// An exchange with two sets, for double-buffered codes, is started set by set in turn. Each set has requests and
-// buffers of its own; a message of the other set that has come says what a clear-to-send would (P10 to P13). A failure
-// in either set releases both; a member that is freed ends both.
+// An exchange with two sets, for double-buffered codes, starts its sets in turn. Each set has its
+// own requests and buffers. A message of the other set can replace a clear-to-send (P10 to P13). A
+// failure in either set releases both. Freeing a member ends both.
 #ifndef LANYARD_TRANSPORT_CORE_EXCHANGE_H_
 #define LANYARD_TRANSPORT_CORE_EXCHANGE_H_
 
@@ -23,43 +23,43 @@
 namespace lanyard::core {
 
 struct Exchange {
-  std::string name;               // the user's
-  uint64_t number = 0;            // the endpoint's, never used again; odd of the second of two sets alone
-  Exchange* other = nullptr;      // its other set, where it has two
-  std::vector<Request*> members;  // that have not been freed
-  Resources shared;               // trigger: T of the page; completion: C; and the done word
-  nic::RemoteKey counted_done;    // of the done word, where the other set's trigger counts it
-  // It rings and waits for all: its plan has the done word's increment. Null before the match, or where nothing moves.
+  std::string name;               // from the user
+  uint64_t number = 0;            // from the endpoint, never reused; odd only for the second of two sets
+  Exchange* other = nullptr;      // the other set; null: none
+  std::vector<Request*> members;  // not freed yet
+  Resources shared;               // trigger T, completion counter C and the done word (P5)
+  nic::RemoteKey counted_done;    // the done word's key with which the other set's T counts it
+  // Rings and waits for all; its plan raises the done word. Null: not matched, no peers, or freed.
   Request* lead = nullptr;
-  bool bound = false;       // all have been matched
-  bool ended = false;       // one was freed since, or before: the others cannot be started any more
-  uint64_t sends = 0;       // regular ones with clear-to-sends: n
-  uint64_t messages = 0;    // N: what C counts in one iteration
+  bool bound = false;       // all members were matched
+  bool ended = false;       // a member of either set was freed: the others cannot be started
+  uint64_t sends = 0;       // n: regular sends with clear-to-sends
+  uint64_t messages = 0;    // N: counts of C in one iteration
   bool rings = false;       // something waits for T
   std::string failure;      // the member whose failure released it incomplete; empty: none
-  bool released = false;    // it was released, and a member has been freed since
-  uint64_t last_queue = 0;  // of the last start, once a member has been freed
-  uint64_t last_start = 0;  // likewise: how many there were
+  bool released = false;    // it was released, and then a member was freed
+  uint64_t last_queue = 0;  // the queue of the last start, once a member was freed
+  uint64_t last_start = 0;  // the number of starts, once a member was freed
 
   size_t in_call = 0;  // scratch: members in the call being checked
 
-  // The first member that `is` says yes to; null: none.
+  // Returns the first member for which `is` returns true; null if there is none.
   template <typename Is>
   Request* first(Is is) const {
     const auto found = std::ranges::find_if(members, [&](const Request* each) { return is(*each); });
     return found == members.end() ? nullptr : *found;
   }
-  // A member that is not matched; null: all are.
+  // Returns a member that is not matched; null if all are.
   const Request* unmatched() const {
     return first([](const Request& member) { return !member.matched(); });
   }
-  // What T counts in one iteration besides a ring.
+  // Counts of T in one iteration, without the ring.
   uint64_t others() const { return sends + (other != nullptr ? 1 : 0); }
   // What one ring adds to T.
   uint64_t ring_value() const { return others() + 1; }
-  // What T counts in one iteration.
+  // Counts of T in one iteration.
   uint64_t trigger_step() const { return ring_value() + others(); }
-  // What T has counted once so many starts, and of the other set so many, are complete.
+  // Counts of T once so many starts of this set and of the other one are complete.
   uint64_t trigger_value(uint64_t starts, uint64_t of_other) const {
     return ((rings ? ring_value() : 0) + sends) * starts + (other != nullptr ? of_other : 0);
   }
@@ -67,35 +67,35 @@ struct Exchange {
   std::string describe() const;
 };
 
-// By its Exchange::number, of an exchange with two sets: which of them, and the number of the other.
+// For the Exchange::number of one of two sets: its index, and the number of the other set.
 constexpr uint64_t set_of(uint64_t number) { return number & 1; }
 constexpr uint64_t other_set(uint64_t number) { return number ^ 1; }
 
-// Whether the request is a member whose write waits for clear-to-sends of its own.
+// True if the member's write waits for clear-to-sends of its own.
 bool needs_clearance(const Request& member);
 
-// Why requests of this process cannot be merged, or nothing.
+// Returns why this NIC cannot serve exchanges, or nothing.
 std::optional<std::string> obstacle_to_exchanges(const nic::Caps& caps);
 
-// Sets the thresholds, once all members have been matched and have their plans.
+// Sets the thresholds. Requires that all members are matched and have their plans.
 void bind_exchange(Exchange& exchange, const PlanContext& context);
 
-// Decides for each member of both sets, which have all been matched, whether its clear-to-sends are implied, and sets
-// the thresholds. Where none is the sets are parted.
+// Decides which clear-to-sends are implied (P11) and sets the thresholds. Without any, the sets
+// become two exchanges. Requires that all members of both sets are matched.
 void bind_sets(Exchange& first, Exchange& second, const PlanContext& context);
 
-// Whether the members of exchanges among the requests are all there, and may be started.
+// kInvalidState unless all members of each exchange in the call are there, matched and not freed.
 Status check_exchanges(std::span<Request* const> requests);
 
-// Whether the sets among the requests may be started on that queue. Requires check_exchanges(). kInvalidState: it is
-// the other set's turn; or its last start was not waited for, or is on another queue and has not completed; kFailed: an
-// operation of the other set has failed.
+// Checks that the sets in the call may start on that queue. Requires check_exchanges().
+// kInvalidState: it is the other set's turn, or the last start of that set was not waited for or is
+// incomplete on another queue. kFailed: an operation of the other set has failed.
 Status check_turns(std::span<Request* const> requests, uint64_t queue);
 
-// Why the clear-to-sends of a member are not implied, in words; "" where they are, or it was not to be.
+// Returns why clear-to-sends are not implied; "" if they are, or without a second set or a peer.
 std::string why_not_implied(const Request& request);
 
-// Clear-to-sends of an iteration that have not come, in the order of the members.
+// Returns the members whose clear-to-send of this iteration has not come, in their order.
 std::vector<const Request*> missing_clearances(const Exchange& exchange, uint64_t iteration);
 
 }  // namespace lanyard::core

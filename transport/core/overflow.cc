@@ -12,7 +12,7 @@ namespace lanyard::core {
 namespace {
 constexpr std::chrono::milliseconds kLookAgain{1};
 constexpr size_t kPortion = 256;
-// The thread's own calls lie a pause apart: more of them would stand in the way of every operation.
+// Fewer calls for the own thread, because it pauses for kLookAgain between them.
 constexpr uint32_t kOwnPatience = 2;
 }  // namespace
 
@@ -39,7 +39,7 @@ void Overflow::add(std::span<const nic::DeferredOp> ops) {
       by_trigger_[op.trigger.value].emplace(op.threshold, waiting_.insert(waiting_.end(), op));
     pending_.store(waiting_.size(), std::memory_order_release);
     if (own_thread_ && !thread_.joinable()) {
-      // Without a thread those who wait for the stream still drain; the next add() tries again.
+      // Without a thread, threads that wait for a stream still drain. The next add() tries again.
       if (Result<std::thread> thread = start_service_thread("lanyard-dwq", [this] { run(); }); thread.ok())
         thread_ = std::move(thread.value());
     }
@@ -63,7 +63,7 @@ size_t Overflow::drain(uint32_t patience) {
     return 0;
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock())
-    return 0;  // somebody is at it
+    return 0;  // another thread does it
   size_t handed_over = 0;
   while (!waiting_.empty() && nic_.post({&waiting_.front(), 1}).ok()) {
     const auto trigger = by_trigger_.find(waiting_.front().trigger.value);
@@ -73,7 +73,7 @@ size_t Overflow::drain(uint32_t patience) {
     waiting_.pop_front();
     ++handed_over;
   }
-  // Entries become free as transfers go on; reading triggers, which is dear, is for when they do not.
+  // Reading triggers is slow. It is only needed if no entries become free.
   fruitless_ = handed_over > 0 ? 0 : fruitless_ + 1;
   if (fruitless_ >= patience) {
     fruitless_ = 0;
@@ -83,7 +83,7 @@ size_t Overflow::drain(uint32_t patience) {
   return handed_over;
 }
 
-// Looks at a portion of the triggers, and runs a portion, so that much of either does not make every call long.
+// Checks at most kPortion triggers and runs at most kPortion operations, to keep each call short.
 size_t Overflow::run_fired() {
   size_t ran = 0;
   for (size_t left = std::min(kPortion, by_trigger_.size()); left > 0 && ran < kPortion; --left) {
@@ -114,7 +114,7 @@ uint64_t Overflow::reached(uint32_t trigger) {
 
 bool Overflow::is_overdue(uint64_t context, uint64_t start) {
   const std::lock_guard lock(mutex_);
-  // Reading a trigger is dear: last.
+  // Reads the trigger last, because that is slow.
   return std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& each) {
     return each.op.context == context && each.op.start == start && each.threshold <= reached(each.trigger.value);
   });
@@ -127,7 +127,7 @@ void Overflow::run() {
       added_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
       if (stopping_)
         return;
-      // Threads that wait for a stream drain too, and more often: this one is for when there are none.
+      // Threads that wait for a stream drain more often. This one works when there are none.
       added_.wait_for(lock, kLookAgain, [this] { return stopping_; });
       if (stopping_)
         return;

@@ -1,12 +1,12 @@
-// Overflow: deferred operations that did not fit into the NIC when their start was enqueued.
+// Overflow: deferred operations that found no free entry of the NIC when their start was enqueued.
 //
-// They are handed over in order as entries become free. One whose trigger has fired meanwhile is run at once, outside
-// the NIC's entries, so that progress never depends on an entry becoming free: with too few entries two processes could
-// otherwise each hold theirs for an operation that sits in the other's overflow, for ever. Of one trigger they run as
-// the NIC's entries do (N2), so only the first of each trigger is looked at, however many wait.
+// It posts them in order as entries become free. If the trigger of one has fired, it issues that
+// one at once, without an entry. Otherwise two processes with too few entries could block each
+// other forever: the entries of each would wait for an operation in the other's overflow.
+// Operations of one trigger run in the NIC's order (N2), so only the first of each is checked.
 //
-// Threads: any. A thread of its own does the work, started with the first overflow and asleep while there is none;
-// whoever waits may help by drain(). Without it (`own_thread` false) drain() is the only worker.
+// Threads: any. Its own thread starts with the first overflow and sleeps while there is none.
+// Threads that wait may help by drain(). If `own_thread` is false, only drain() does the work.
 #ifndef LANYARD_TRANSPORT_CORE_OVERFLOW_H_
 #define LANYARD_TRANSPORT_CORE_OVERFLOW_H_
 
@@ -24,22 +24,22 @@ namespace lanyard::core {
 
 class Overflow {
  public:
-  // `nic` outlives it.
+  // `nic` must outlive it.
   Overflow(nic::Nic& nic, bool own_thread) : nic_(nic), own_thread_(own_thread) {}
   ~Overflow();
   Overflow(const Overflow&) = delete;
   Overflow& operator=(const Overflow&) = delete;
 
-  // Ends the thread and forgets what waits. May be repeated; nothing may be added afterwards.
+  // Ends the thread and drops the waiting operations. May be repeated. Call no add() afterwards.
   void stop();
-  // Takes valid operations. May allocate.
+  // Takes valid operations, which stay valid until they have run or are cancelled. May allocate.
   void add(std::span<const nic::DeferredOp> ops);
-  // Takes back what waits of this request, by the context of its operations: what it names may be closed then.
+  // Drops the waiting operations of this context. Then the objects that they name may be closed.
   void cancel(uint64_t context);
-  // Hands over what can be handed over; returns how many operations that was. Never blocks; triggers are looked at only
-  // when entries have not become free for some calls.
+  // Posts or issues as many operations as it can and returns their number. Never blocks. Reads
+  // triggers only if no entry has become free for some calls.
   size_t drain() { return drain(kPatience); }
-  // Whether an operation of that start of a request waits here though its trigger has fired.
+  // True if an operation of this context and start waits here although its trigger has fired.
   bool is_overdue(uint64_t context, uint64_t start);
 
   bool empty() const { return pending_.load(std::memory_order_acquire) == 0; }
@@ -47,7 +47,7 @@ class Overflow {
   uint64_t by_software() const { return by_software_.load(std::memory_order_relaxed); }
 
  private:
-  // Calls in a row that hand nothing over, after which triggers are looked at.
+  // After so many calls of drain() in a row that posted nothing, it reads triggers.
   static constexpr uint32_t kPatience = 16;
 
   size_t drain(uint32_t patience);
@@ -62,10 +62,10 @@ class Overflow {
   std::mutex mutex_;  // guards waiting_, by_trigger_, fruitless_, cursor_, thread_, stopping_
   std::condition_variable added_;
   Waiting waiting_;  // the oldest first
-  // The same by their triggers, none of which is empty: lower thresholds first, of equal ones the oldest.
+  // The same by trigger, without empty maps: lower thresholds first, then older operations.
   std::map<uint32_t, std::multimap<uint64_t, Waiting::iterator>> by_trigger_;
-  uint32_t fruitless_ = 0;          // calls of drain() in a row that handed nothing over
-  uint32_t cursor_ = 0;             // the trigger at which the next look for fired ones begins
+  uint32_t fruitless_ = 0;          // calls of drain() in a row that posted nothing
+  uint32_t cursor_ = 0;             // the trigger at which run_fired() starts next
   std::atomic<size_t> pending_{0};  // waiting_.size()
   std::atomic<uint64_t> overflowed_{0};
   std::atomic<uint64_t> by_software_{0};

@@ -28,7 +28,7 @@ Queue::~Queue() {
   endpoint_.close_counter(shared_trigger_);
 }
 
-// Registers are best, memory next; a host call only where the stream runs on host threads.
+// Prefers a host call if the stream runs on host threads, then a register, then memory.
 Result<nic::Doorbell> Queue::doorbell_for(nic::CounterId counter) {
   const nic::Caps& caps = endpoint_.nic().caps();
   if (caps.doorbell_host_call && stream_.can_call())
@@ -40,7 +40,7 @@ Result<nic::Doorbell> Queue::doorbell_for(nic::CounterId counter) {
   return Status(Code::kUnsupported, std::string("a ") + stream_.kind() + " stream cannot ring the NIC " + caps.name);
 }
 
-// Appends a ring that adds `value` to the bell's counter.
+// Appends a ring that adds `value` to the counter of any bell.
 gpu::StreamOp& Queue::append_ring(const nic::Doorbell& bell, uint64_t value) {
   using Kind = gpu::StreamOp::Kind;
   gpu::StreamOp& op = stream_ops_.emplace_back();
@@ -57,8 +57,8 @@ gpu::StreamOp& Queue::append_ring(const nic::Doorbell& bell, uint64_t value) {
   return op;
 }
 
-// The same of a bell that this queue alone rings; `total`: of all rings of its word, this one included. Devices store
-// sooner than they add.
+// The same for a bell that only this queue rings. `total` is the sum of all its rings, with this
+// one. If the NIC allows it, the ring stores the sum: a device stores faster than it adds.
 void Queue::append_ring(const nic::Doorbell& bell, uint64_t value, uint64_t total) {
   gpu::StreamOp& op = append_ring(bell, value);
   if (!nic::takes_totals(endpoint_.nic().caps(), bell))
@@ -69,7 +69,7 @@ void Queue::append_ring(const nic::Doorbell& bell, uint64_t value, uint64_t tota
 
 // ---- Start
 
-// What every kind of start requires.
+// Checks for every kind of start: by the host, by a graph or by a kernel.
 Status Queue::check_startable(const Request& request) const {
   if (!request.matched())
     return misuse(request, "the request is not matched");
@@ -86,12 +86,12 @@ Status Queue::check_start(std::span<Request* const> requests) {
       return misuse(request, "the request is started by a graph or a kernel, until it is freed");
     if (request.needs_wait())
       return misuse(request, "the wait for the request's previous start was not enqueued");
-    // Another stream might get here before that of the last start has passed its wait, and the trigger counter could
-    // then no longer tell the two starts apart.
+    // This stream might ring before the other one has passed its wait. Then the trigger counter
+    // could not tell the two starts apart.
     if (request.queue_number != number_ && !request.complete())
       return misuse(request, "the request's last start is on another queue and has not completed");
     LANYARD_RETURN_IF_ERROR(check_startable(request));
-    // Of a receive too, whose wait could never be enqueued.
+    // For receives too: otherwise their wait could never be enqueued.
     if (request.packing != nullptr)
       LANYARD_RETURN_IF_ERROR(stream_.can_pack(*request.packing));
     if (endpoint_.options().check_ready_sends)
@@ -102,9 +102,9 @@ Status Queue::check_start(std::span<Request* const> requests) {
   });
 }
 
-// A ready send promises that its receive has been started (MPI 4.0 section 3.4). Nothing tells where a stream is
-// without slowing it, so what is found is a message that has landed before the start was even enqueued. To a member of
-// an exchange less is promised (P6).
+// A ready send promises that its receive has been started (MPI 4.0 section 3.4). To ask where the
+// stream is would slow it. So this finds only messages that landed before the start was enqueued.
+// Ready sends to members of an exchange promise less (P6).
 Status Queue::check_not_landed(const Request& request) const {
   const bool from_ready_send = request.transfer.direction == Direction::kReceive && request.ready;
   if (!from_ready_send || !request.done.valid() || request.exchange != nullptr)
@@ -122,14 +122,15 @@ Status Queue::check_not_landed(const Request& request) const {
                              "): the sender must know that the receive was started, or use MPI_Send_init"};
 }
 
-// Without overflow: whether the entries exist, and are free now. Each queue keeps what its largest epoch needed, and
-// beside other queues holds no more: so it waits for entries of its own earlier starts only, and two processes cannot
-// give theirs to different queues and wait for each other for ever.
+// Without overflow: kExhausted if the NIC has too few entries, kAgain if too few are free now.
+// Each queue reserves the entries of its largest epoch. Beside other queues it holds no more, so it
+// waits only for entries of its own earlier starts. Otherwise two processes could give their
+// entries to different queues and wait for each other forever.
 Status Queue::check_entries(uint64_t demand) {
   const uint64_t all = endpoint_.nic().caps().deferred_depth;
   const uint64_t depth = all - std::min(all, endpoint_.standing().held());
   const uint64_t epoch = epoch_entries_ + demand;
-  uint64_t kept = std::max(epoch, reserved_entries_);  // by all queues
+  uint64_t kept = std::max(epoch, reserved_entries_);  // reserved by all queues
   endpoint_.for_each_queue([&](const Queue& queue) { kept += &queue != this ? queue.reserved_entries_ : 0; });
   if (kept > depth)
     endpoint_.for_each_queue([](Queue& queue) { queue.release_reserve(); });
@@ -172,7 +173,7 @@ void Queue::append_lane(const Request& request, gpu::StreamOp::Kind kind) {
   op.object = request.lane.get();
 }
 
-// Appends what the request's next iteration needs to the scratch lists.
+// Appends the postings and stream operations of the request's next start to the scratch lists.
 Status Queue::lower(Request& request) {
   const uint64_t iteration = request.starts + 1;
   if (request.lane != nullptr) {
@@ -193,8 +194,8 @@ Status Queue::lower(Request& request) {
   return {};
 }
 
-// Appends what packs for sends, or unpacks for receives, and then the stores that say that it has been made. Where all
-// copies come first devices store all words by one kernel. Words of a graph's count on by themselves.
+// Appends the packing of sends or unpacking of receives, then the stores that report it. With all
+// copies first, a device stores all words by one kernel. In graphs the stores count by themselves.
 void Queue::append_moves(std::span<Request* const> requests, Direction direction) {
   using Kind = gpu::StreamOp::Kind;
   const bool send = direction == Direction::kSend;
@@ -220,7 +221,7 @@ void Queue::append_moves(std::span<Request* const> requests, Direction direction
     }
 }
 
-// A start has been enqueued.
+// Records a start that has been enqueued.
 void Queue::note_start(Request& request) {
   ++request.starts;
   request.queue_number = number_;
@@ -232,7 +233,7 @@ void Queue::note_start(Request& request) {
     figures_.bytes += request.matched_bytes;
 }
 
-// The request stands in that list of this queue from now on; where it did before, so many starts were made.
+// Moves the request to a list of this queue. Its old queue, if any, records `starts` starts.
 void Queue::list(Request& request, uint64_t starts, std::vector<Request*>& requests) {
   if (request.listed != nullptr)
     request.listed->forget(request, starts);
@@ -263,8 +264,8 @@ Status Queue::start(std::span<Request* const> requests) {
 
   if (!endpoint_.options().overflow)
     LANYARD_RETURN_IF_ERROR(check_entries(postings_.size()));
-  // The stream comes first, because it may refuse. That it may ring before the entries are there does no harm: a
-  // condition that is met when an entry is posted fires at once.
+  // The stream comes first, because it may refuse. It may ring before the entries are posted: an
+  // entry fires at once if its threshold is already reached (nic.h, N1).
   LANYARD_RETURN_IF_ERROR(stream_.enqueue(stream_ops_));
 
   shared_rings_ += shared ? 1 : 0;
@@ -279,8 +280,8 @@ Status Queue::start(std::span<Request* const> requests) {
   return {};
 }
 
-// Gives postings_, which are those of the requests, to the NIC, and what it does not take to the overflow. Behind an
-// overflow nothing overtakes.
+// Posts postings_, which belong to the requests. Operations that the NIC does not take go to the
+// overflow. While that is not empty, all go there.
 void Queue::hand_over(std::span<Request* const> requests) {
   endpoint_.count_posted(postings_.size());
   nic::Nic& nic = endpoint_.nic();
@@ -325,10 +326,11 @@ Status Queue::check_wait(std::span<Request* const> requests, uint64_t capture) {
 
 void Queue::append_wait(const Request& request) {
   if (!request.done.valid() || !request.leads)
-    return;  // nobody to wait for, or another one waits for all
+    return;  // it has no peer, or its exchange's lead waits
   const Standing* standing = request.standing.get();
   if (request.lane != nullptr) {
-    // Where the queue has waited by itself nobody may find the request complete, and free it, with a wait to come.
+    // If follow_lanes() has enqueued this wait, enqueue no second one: the request may be complete
+    // and freed before that runs.
     if (standing != nullptr || request.followed != request.starts)
       append_lane(request, gpu::StreamOp::Kind::kWaitLane);
     return;
@@ -367,8 +369,8 @@ Status Queue::wait(std::span<Request* const> requests) {
 
 // ---- State
 
-// That a start of a lane has completed is told by a wait alone, which may also have to copy the message; and a queue is
-// waited for, too, whose starts have no wait yet. So it waits by itself, in place of the program.
+// Only a wait shows that a start of a lane has completed, and it may have to copy the message. The
+// program may wait for a queue whose starts have no wait yet, so the queue enqueues these waits.
 void Queue::follow_lanes() {
   for (Request* request : under_way_) {
     if (request->lane == nullptr || !request->needs_wait() || request->followed == request->starts)
@@ -391,11 +393,11 @@ bool Queue::settled() {
   });
   if (!under_way_.empty())
     return false;
-  const bool assured = is_all_assured();  // so that the senders are asked meanwhile
+  const bool assured = is_all_assured();  // first, because it asks the senders
   return is_all_confirmed() && assured;
 }
 
-// Writes down that so many starts of a request have ended here, and not yet how.
+// Records that so many starts of a request have ended here, if their outcome may not be known yet.
 void Queue::owe(const Request& request, uint64_t starts) {
   const auto put = [&](std::vector<nic::ContextStarts>& owed) {
     const auto known = std::ranges::find(owed, request.number, &nic::ContextStarts::context);
@@ -417,14 +419,15 @@ bool Queue::owes(uint64_t number) const {
   return is_in(unconfirmed_) || is_in(unassured_);
 }
 
-// What has been started on another queue since is told here if its failure is found here first.
+// True if a failure of the request is not reported yet and it was started on another queue since.
+// This queue may report the failure too, so it must keep its record.
 bool Queue::has_untold_elsewhere(uint64_t number) {
   const Request* request = endpoint_.find(number);
   return request != nullptr && request->queue_number != number_ && endpoint_.failures().is_untold(number);
 }
 
 bool Queue::is_all_confirmed() {
-  // Of what was released there is nothing more to tell, and what waits for its counters may wait there for ever.
+  // A released request has nothing more to report, and its operations may wait forever.
   std::erase_if(unconfirmed_, [this](const auto& each) { return endpoint_.was_released(each.context); });
   if (!unconfirmed_.empty() && endpoint_.nic().confirms(unconfirmed_)) {
     endpoint_.collect_failures();
@@ -434,15 +437,15 @@ bool Queue::is_all_confirmed() {
 }
 
 bool Queue::is_all_assured() {
-  // Who frees a receive does not ask what came of it.
+  // A receive that was freed needs no answer.
   std::erase_if(unassured_, [this](const auto& each) {
     Request* request = endpoint_.find(each.context);
     return request == nullptr || (endpoint_.is_assured(*request, each.starts) && !has_untold_elsewhere(each.context));
   });
   if (!endpoint_.raises_flags() || standing_.empty())
     return unassured_.empty();
-  // While graphs and kernels go on every answer would be followed by another question. (Whoever asked a stream that is
-  // being captured would end the capture.)
+  // While graphs and kernels run, each answer would lead to another question. (is_empty() would end
+  // a capture.)
   if (stream_.capturing() != 0 || !stream_.is_empty())
     return false;
   bool standing = true;
@@ -456,7 +459,7 @@ void Queue::forget(Request& request, uint64_t starts) {
   const bool stood = std::erase(standing_, &request) > 0;
   if (was_under_way || stood)
     owe(request, starts);
-  // The wait that a capture lacks will not come any more.
+  // The wait that is missing in the capture will never come.
   if (request.standing != nullptr && request.standing->capture != 0) {
     request.standing->capture = 0;
     --recorded_unwaited_;

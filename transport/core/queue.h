@@ -1,8 +1,9 @@
-// Queue: turns starts and waits of matched requests into deferred work for the NIC and operations for a stream.
+// Queue: turns starts and waits of matched requests into deferred work and stream operations.
 //
-// A start gives the NIC the request's plan and the stream one ring a trigger counter (one for all ready sends and
-// clear-to-sends of the call together); nothing of it can block the stream. A wait gives the stream one wait64 a
-// request. Only the overflow and growing scratch space allocate. Threads: see Endpoint.
+// A start posts the request's plan and enqueues one ring per trigger counter. All ready sends and
+// clear-to-sends of a call share one ring. A start never blocks the stream. A wait enqueues one
+// wait64 per request or exchange. Once warm, only starts that overflow or are captured allocate.
+// Threads: see Endpoint.
 #ifndef LANYARD_TRANSPORT_CORE_QUEUE_H_
 #define LANYARD_TRANSPORT_CORE_QUEUE_H_
 
@@ -24,93 +25,98 @@ class Queue {
   struct Figures {
     uint64_t starts = 0;
     uint64_t waits = 0;
-    uint64_t triggers = 0;  // rings enqueued
+    uint64_t triggers = 0;  // rings and lane starts enqueued
     uint64_t bytes = 0;     // started by sends
   };
 
-  // Both outlive it. kExhausted: no counter; kUnsupported: the stream cannot ring the NIC's doorbells.
+  // Both must outlive it. kExhausted: no counter. kUnsupported: the stream cannot ring the NIC.
   static Result<std::unique_ptr<Queue>> create(Endpoint& endpoint, gpu::Stream& stream);
   // Requires settled() and an empty stream.
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  // All or none. kInvalidState: a request is not matched, has not been waited for, stands in it twice, or was last
-  // started on another queue and has not completed there; or a counter can count no more; or of an exchange a member is
-  // missing here, freed or not matched. kFailed: an operation of it failed before: the two sides' counters are out of
-  // step for good. kExhausted: without overflow, the epoch's starts can never fit into the NIC's entries. kAgain:
-  // without overflow, they do not fit now, or the stream is full: let it run, and repeat.
+  // Starts the requests, all or none.
+  // kInvalidState: a request is not matched, is started by graphs or kernels, or appears twice. Or
+  // its last start has no wait, or is incomplete on another queue. Or a counter is full. Or an
+  // exchange has a member that is not in the call, freed or not matched, or its other set is next.
+  // kFailed: an operation failed before, or the peer has ended: the counters of the two sides
+  // differ for good. With check_ready_sends: a message came before the start of its receive.
+  // kExhausted: without overflow, the epoch's starts can never fit into the NIC's entries.
+  // kAgain: without overflow, they do not fit now. Or the stream is full: let it run, and repeat.
   //
-  // While the stream is captured, each replay makes the start, and the request stands (standing.h) until it is freed.
-  // The capture must have a wait after each start. kUnsupported: the card or the stream cannot.
+  // While the stream is captured, each replay makes the start. The request stands (standing.h)
+  // until it is freed or dismiss() is called. The capture must have a wait after each start.
+  // kUnsupported: the card or the stream cannot do this.
   Status start(std::span<Request* const> requests);
 
-  // All or none. kInvalidState: a request has no start to be waited for, or on another queue, or stands in it twice, or
-  // of an exchange not all members do; kAgain: the stream is full.
+  // Enqueues the waits, all or none. kInvalidState: a request appears twice or has no start on this
+  // queue to wait for, or a member of an exchange is not in the call. kAgain: the stream is full.
   Status wait(std::span<Request* const> requests);
 
-  // Makes requests stand for kernels of the stream, all or none; kInvalidState where one stands already, else as
-  // start().
+  // Makes requests stand for kernels of the stream, all or none. kInvalidState: one stands already.
+  // Other errors as start().
   Status stand(std::span<Request* const> requests);
-  // Makes requests that stand on this queue ordinary ones again, all or none. kInvalidState: a start has not completed.
+  // Makes requests that stand here ordinary again, all or none. kInvalidState: one is incomplete.
   Status dismiss(std::span<Request* const> requests);
-  // The same for all that stand on it.
+  // The same for all requests that stand on this queue.
   Status dismiss();
 
-  // Whether everything that was started here has completed, and what of it failed counts (nic.h, N13; with strategy B
-  // the senders have answered). Whether the stream is empty is the stream's to say.
+  // True if all starts made here have completed and their failures count (nic.h, N13; with
+  // strategy B the senders have answered). The stream may still have work.
   bool settled();
-  // Entries of the NIC that the starts without an enqueued wait need: without overflow they must be there all at once.
+  // NIC entries for the starts without an enqueued wait. Without overflow, all must fit at once.
   uint64_t epoch_entries() const { return epoch_entries_; }
-  // How many requests were started here and have no wait enqueued.
+  // The number of requests that were started here and have no wait enqueued.
   uint64_t unwaited() const { return unwaited_; }
 
   // ---- For reports (queue_explain.cc)
-  // What the requests under way are waiting for, a line each.
+  // Explains what each request under way waits for, one line each.
   std::string explain_stall();
-  // What an iteration that has not completed waits for, as far as this process knows, and what it does not know of it.
+  // Whom to ask next, if this process does not know the whole cause.
   enum class Missing : uint8_t {
     kNothing,
-    kPeer,    // the same iteration of the peer's request
-    kAnswer,  // the peer's NIC, which does not answer
+    kPeer,    // the peer, about the same iteration of its request
+    kAnswer,  // the peer, because its NIC does not answer
   };
   struct Explanation {
     std::string text;
     Missing missing = Missing::kNothing;
-    const Request* about = nullptr;  // whose peer it is; null: the one that was asked about
+    const Request* about = nullptr;  // ask its peer; null: the peer of the explained request
   };
-  // Of a member of an exchange: what keeps the exchange.
+  // Explains what an iteration waits for. For a member: what its whole exchange waits for.
   Explanation explain(const Request& request, uint64_t iteration);
-  // The same, but of a member what keeps its own part, as far as that is known.
+  // The same, but for a member only its own part, as far as that is known.
   Explanation explain_part(const Request& request, uint64_t iteration);
-  // How far an iteration is. Of some that have no bell of their own it is not known whether the stream has reached
-  // them.
+  // How far an iteration is. kUnknown: kEnqueued or kReached, but no bell tells which.
   enum class Progress : uint8_t { kNotStarted, kEnqueued, kReached, kUnknown, kDone };
   Progress progress_of(const Request& request, uint64_t iteration);
-  // What the stream stands at: the wait for a request's iteration, a kernel, or null: nothing, or it is not known.
+  // The stream's current operation: the wait for a request's iteration, or a kernel. Both null: the
+  // stream does nothing, or it is not known.
   struct Head {
     const Request* request = nullptr;
     uint64_t iteration = 0;
     const void* kernel = nullptr;  // its function
-    uint64_t item = 0;             // of the stream
+    uint64_t item = 0;             // as in gpu::Stream::Head
   };
   Head head();
-  // The oldest request of this queue that is under way; null: none.
+  // Returns the first request in this queue's lists that is under way; null if there is none.
   const Request* first_under_way() const;
 
-  // Once all has completed: who has yet to tell how it ended, the sender of `receive` or (null) the NIC.
+  // All starts have completed, but it is not known yet whether they went well.
   struct Unheard {
-    std::string text;  // empty: nothing
-    const Request* receive = nullptr;
+    std::string text;                  // empty: all is known, or a request is still under way
+    const Request* receive = nullptr;  // its sender has not answered; null: the NIC has not
   };
   Unheard unheard();
 
-  // A request that is about to be freed, or has just been started on another queue, after so many starts.
+  // Removes a request, which has made `starts` starts, from this queue's lists. Call it before the
+  // request is freed, or when another queue starts it.
   void forget(Request& request, uint64_t starts);
-  // Whether it is not known yet how starts of this request ended that were made here.
+  // True if the outcome of this request's starts on this queue is not known yet.
   bool owes(uint64_t number) const;
 
-  // Without overflow: gives back what the queue keeps for epochs to come, where it has nothing to do.
+  // Without overflow: if the queue is idle, releases the entries it reserves for later epochs.
   void release_reserve();
 
   uint64_t number() const { return number_; }
@@ -124,7 +130,7 @@ class Queue {
   static Status misuse(const Request& request, const char* what) {
     return {Code::kInvalidState, std::string(what) + " (" + request.describe() + ")"};
   }
-  // Runs `check` on each request, and refuses one that stands in the call twice.
+  // Runs `check` on each request. Refuses a request that appears twice.
   template <typename Check>
   static Status check_each(std::span<Request* const> requests, Check check) {
     Status status;
@@ -143,7 +149,7 @@ class Queue {
   Status check_wait(std::span<Request* const> requests, uint64_t capture);
   Status check_not_landed(const Request& request) const;
   Status check_entries(uint64_t demand);
-  // Deferred-work entries that starts which have not completed may hold.
+  // NIC entries that incomplete starts may hold.
   uint64_t held_entries() const;
   Status check_standing(std::span<Request* const> requests, bool in_kernels);
   Status begin_standing(std::span<Request* const> requests, bool in_kernels, std::vector<Request*>& begun);
@@ -165,10 +171,10 @@ class Queue {
   bool is_all_confirmed();
   bool is_all_assured();
   bool has_untold_elsewhere(uint64_t number);
-  // A receive whose sender has been asked, and has not answered; null: none.
+  // Returns a receive whose sender was asked and has not answered; null if there is none.
   const Request* first_unassured();
   Progress progress_of_exchange(const Exchange& exchange, uint64_t iteration);
-  // What follows `text`.
+  // These return `text` with an explanation appended.
   Explanation explain_progress(const Request& request, uint64_t iteration, std::string text);
   Explanation explain_exchange(const Exchange& exchange, uint64_t iteration, uint64_t missing, std::string text);
   Explanation explain_lane(const Request& request, uint64_t iteration, const std::string& text);
@@ -183,13 +189,14 @@ class Queue {
   uint64_t shared_base_ = 0;  // the bell's word before the first ring
   uint64_t shared_rings_ = 0;
   uint64_t unwaited_ = 0;
-  uint64_t epoch_entries_ = 0;     // that the starts without an enqueued wait need
-  uint64_t reserved_entries_ = 0;  // the most that they ever needed
+  uint64_t epoch_entries_ = 0;     // see epoch_entries()
+  uint64_t reserved_entries_ = 0;  // the most that an epoch needed since release_reserve()
   std::vector<Request*> standing_;
-  uint64_t capture_ = 0;             // the last that something was recorded in
-  uint64_t recorded_unwaited_ = 0;   // starts in it whose wait is still to come; part of unwaited_
-  std::vector<Request*> under_way_;  // started here; those that have completed leave in settled()
-  // Of those that left: whose end the NIC has not told yet, and receives whose sender may have to be asked.
+  uint64_t capture_ = 0;             // the last capture with a start
+  uint64_t recorded_unwaited_ = 0;   // starts in it that have no wait yet; part of unwaited_
+  std::vector<Request*> under_way_;  // started here; settled() removes those that have completed
+  // Requests that left under_way_. unconfirmed_: the NIC has not confirmed their outcome.
+  // unassured_: receives whose senders may have to be asked.
   std::vector<nic::ContextStarts> unconfirmed_;
   std::vector<nic::ContextStarts> unassured_;
   // Scratch, kept for their capacity.

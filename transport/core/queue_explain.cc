@@ -1,6 +1,6 @@
-// The part of Queue that says what it waits for. It tells what this process can know, and nothing else: what the peer
-// has or has not done is the peer's to say (api/stall_inquiry.h asks it). An exchange's counter tells how many messages
-// are missing, not which: of sends their clear-to-sends tell, of receives nothing does in this process.
+// The part of Queue that explains its waits. It uses only what this process knows, and
+// api/stall_inquiry.h asks the peers for the rest. An exchange's counter tells how many messages
+// are missing, not which. For sends the clear-to-sends tell; for receives nothing here does.
 #include "transport/core/exchange.h"
 #include "transport/core/queue.h"
 
@@ -14,7 +14,7 @@ std::string rank_of(const Request& request) { return "rank " + std::to_string(re
 bool moves(const Request& member, Direction direction) {
   return member.transfer.direction == direction && member.matched_peer != kNobody;
 }
-// "rank 1, rank 5, rank 5": of the members in that direction.
+// "rank 1, rank 5, rank 5": the peers of the members in that direction.
 std::string peers_of(const Exchange& exchange, Direction direction) {
   std::string text;
   for (const Request* member : exchange.members)
@@ -95,7 +95,7 @@ Queue::Head Queue::head() {
       ++waited_for;
     }
   }
-  // A stream that cannot tell: where one wait alone is left there is no doubt.
+  // If the stream cannot tell and only one wait is left, it is at that wait.
   if (result.request == nullptr && head.waits_for == nullptr && head.kernel == nullptr && waited_for == 1)
     result.request = only;
   if (result.request != nullptr)
@@ -133,8 +133,8 @@ Queue::Progress Queue::progress_of(const Request& request, uint64_t iteration) {
   return Progress::kUnknown;
 }
 
-// The rings are what the trigger has counted besides clear-to-sends and the other set's completions, which their words
-// count too.
+// T counts rings, clear-to-sends and the other set's done word. The last two also have words, so
+// the words tell how many counts are rings.
 Queue::Progress Queue::progress_of_exchange(const Exchange& exchange, uint64_t iteration) {
   if (!exchange.rings)
     return Progress::kUnknown;
@@ -162,7 +162,7 @@ Queue::Explanation Queue::explain(const Request& request, uint64_t iteration) {
       return {text + " <- " + endpoint_.explain_failure(*member)};
   }
   const Explanation found = explain_progress(request, iteration, text);
-  // Last, as the above takes time: what has happened meanwhile is not missing.
+  // Checked last: the operation may have run, or the iteration completed, during the checks above.
   for (const Request* member : members)
     if (endpoint_.overflow().is_overdue(member->number, iteration))
       return {text + " <- the NIC had no free entry for an operation that is due: this process has yet to run it"};
@@ -193,7 +193,7 @@ Queue::Explanation Queue::explain_progress(const Request& request, uint64_t iter
   return receive ? explain_receive(request, iteration, text) : explain_send(request, iteration, text);
 }
 
-// What is done is told when a wait has passed, which may be for other lanes too.
+// A lane is known to be done only once a wait has passed. That wait may be for other lanes too.
 Queue::Explanation Queue::explain_lane(const Request& request, uint64_t iteration, const std::string& text) {
   const Progress progress = progress_of(request, iteration);
   if (progress == Progress::kNotStarted || progress == Progress::kEnqueued)

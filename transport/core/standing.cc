@@ -15,7 +15,8 @@ namespace lanyard::core {
 
 namespace {
 
-// As far ahead as half the NIC's entries allow, but no further: a thread that looks every kLookAgain keeps up with it.
+// The most iterations posted ahead, if half the NIC's entries suffice. A thread that looks every
+// kLookAgain keeps up with this.
 constexpr uint64_t kMostLead = 64;
 constexpr std::chrono::microseconds kLookAgain{50};
 constexpr std::chrono::milliseconds kLookSeldom{1};
@@ -55,7 +56,7 @@ Status StandingOrders::begin(Request& request, gpu::Stream& stream) {
   return status;
 }
 
-// Of a lane the GPU counts on by itself, and nothing is handed over.
+// A lane needs no bell: its GPU counts the starts, and nothing is posted.
 Status StandingOrders::open(Standing& standing, Request& request) {
   gpu::Stream& stream = *standing.stream;
   if (request.packing != nullptr) {
@@ -64,8 +65,8 @@ Status StandingOrders::open(Standing& standing, Request& request) {
   if (request.lane != nullptr)
     return {};
   LANYARD_RETURN_IF_ERROR(prepare_plan(nic_, request));
-  // Nothing hangs on the bell of a ready send's receive: it tells how far the stream has got, so that a start whose
-  // message will never come is known to be one.
+  // No operation of a receive from a ready send waits for its bell. The bell only tells started()
+  // how far the stream is, even if a message never comes.
   standing.has_bell = request.done.valid();
   if (!standing.has_bell)
     return {};
@@ -98,7 +99,7 @@ Status StandingOrders::enlist(Request& request) {
 
 uint64_t StandingOrders::started(const Request& request) const {
   const Standing& standing = *request.standing;
-  // What counters say may lag behind what is seen in memory: whatever has completed was started.
+  // Counters may lag behind memory, but a completed iteration was started.
   const uint64_t completed = request.done.valid() ? request.iterations_done() : 0;
   if (request.lane != nullptr)
     return std::max(completed, request.begun.count());
@@ -106,7 +107,8 @@ uint64_t StandingOrders::started(const Request& request) const {
     return completed;
   if (!request.trigger.valid())
     return std::max(completed, standing.base + nic_.read(standing.trigger).value().reached());
-  // The counter counts clear-to-sends too, which come while it is read; both grow in one step of the NIC's.
+  // The trigger counts clear-to-sends too. The NIC adds to their word in the same step, so repeat
+  // the read if the word has changed.
   uint64_t cleared = 0, reached = 0;
   do {
     cleared = request.clearances();
@@ -116,7 +118,7 @@ uint64_t StandingOrders::started(const Request& request) const {
 }
 
 Status StandingOrders::can_end(const Request& request) const {
-  // Of a capture that is over nothing more comes.
+  // The missing wait may still come while the capture is in progress.
   if (request.standing->capture != 0 && request.standing->capture == request.standing->stream->capturing())
     return {Code::kInvalidState, "a capture has a start of the request (" + request.describe() + ") and not its wait"};
   if (!is_complete(request))
@@ -125,7 +127,7 @@ Status StandingOrders::can_end(const Request& request) const {
 }
 
 bool StandingOrders::has_transferred(const Request& request) const {
-  // What of a lane has been enqueued touches memory of the lane's, reached or not.
+  // For a lane, also wait for starts that the stream has not reached: they use the lane's memory.
   if (request.lane != nullptr && (request.standing->stream->capturing() != 0 || !request.standing->stream->is_empty()))
     return false;
   const bool untold = !request.done.valid() || (request.lane != nullptr && request.released);
@@ -137,7 +139,7 @@ bool StandingOrders::is_complete(const Request& request) const {
     return false;
   if (request.standing->moves == nullptr)
     return true;
-  // How often a released request was started nobody knows any more.
+  // How often a released request was started is not known.
   return request.released ? request.standing->stream->is_empty() : request.has_moved(started(request));
 }
 
@@ -166,12 +168,12 @@ void StandingOrders::finish(Request& request, uint64_t starts) {
   }
   if (own.valid())
     close_trigger_(request, own);
-  // Before it has completed a receive sends at most one clear-to-send more than there are starts. Once it was released
-  // it goes on by itself, and its clear-to-sends fire entries posted ahead.
+  // A receive sends at most one clear-to-send more than there are starts. Only a released one sends
+  // more, and these fire entries posted ahead (P16).
   request.ran_ahead = request.ran_ahead || request.clearances() > starts + 1;
   request.standing->give_counts();
   request.starts = request.waits = starts;
-  request.bell.queue = 0;  // its bell was rung by others
+  request.bell.queue = 0;  // others have rung it: the next start sets Bell::base again
   request.standing.reset();
 }
 
@@ -179,14 +181,14 @@ void StandingOrders::set_lead() {
   entries_ = 0;
   for (const Request* request : requests_)
     entries_ += request->plan.size();
-  // Without overflow one: entries posted ahead could not be taken back for a request that begins later.
+  // Without overflow 1: entries posted ahead cannot be freed for a request that begins later.
   lead_ = 1;
   if (entries_ > 0 && overflow_ != nullptr)
     lead_ = std::clamp<uint64_t>(nic_.caps().deferred_depth / 2 / entries_, 1, kMostLead);
   held_.store(entries_ * lead_, std::memory_order_relaxed);
 }
 
-// One iteration of the request; false where there is no room.
+// Posts one iteration of the request. Returns false if there is no room.
 bool StandingOrders::hand_over(Request& request) {
   Standing& standing = *request.standing;
   const uint64_t iteration = standing.posted + 1;
@@ -195,7 +197,7 @@ bool StandingOrders::hand_over(Request& request) {
   if (!nic_.post_prepared(postings_).ok()) {
     if (overflow_ == nullptr)
       return false;
-    // It runs what has been triggered whether there are entries or not.
+    // The overflow needs no free entry to run operations whose trigger has fired.
     overflowing_.clear();
     for (const Post& post : request.plan)
       overflowing_.push_back(nic::deferred(post.op, postings_[overflowing_.size()]));
@@ -209,7 +211,7 @@ bool StandingOrders::hand_over(Request& request) {
 size_t StandingOrders::keep_up() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock())
-    return 0;  // somebody is at it
+    return 0;  // another thread does it
   size_t handed_over = 0;
   for (Request* request : requests_) {
     if (request->plan.empty())
@@ -236,7 +238,7 @@ void StandingOrders::stop() {
     thread_.join();
 }
 
-// ---- The part of Queue for starts without a host: captured into graphs, or made by kernels
+// ---- The part of Queue for starts by graphs and kernels
 
 Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels) {
   return check_each(requests, [&](const Request& request) -> Status {
@@ -274,7 +276,7 @@ Status Queue::check_standing(std::span<Request* const> requests, bool in_kernels
   });
 }
 
-// Makes those stand that do not; all or none.
+// Makes requests stand that do not yet, all or none, and appends these to `begun`.
 Status Queue::begin_standing(std::span<Request* const> requests, bool in_kernels, std::vector<Request*>& begun) {
   for (Request* request : requests) {
     if (request->standing != nullptr)

@@ -10,17 +10,13 @@
 //    region adds to a counter, it counts no more than was added.
 //  - No more entries are free than exist. A refused post() takes none, and kAgain means that too
 //    few were free.
-//  - A call that failed has not changed the counters it names, as far as the two rules
-//    above tell (N9).
-//  - Nothing is closed that a prepared operation names, and every prepared operation can
-//    be released (N14).
-//  - Ids are unique among open objects, and keys for ever (N8). Neither exceeds the
-//    limits of caps().
-//  - Doorbells are complete and of the requested kind. usage() tells what is open.
-//    failures() never falls.
+//  - A failed call has not changed the counters it names, as far as the two rules above tell (N9).
+//  - No object that a prepared operation names is closed. Each of these can be released (N14).
+//  - Ids are unique among open objects, keys forever (N8). No more are open than caps() allows.
+//  - Doorbells are complete and of the requested kind. usage() is right. failures() never falls.
 //
-// Cost: one lock around every call except progress(), wait_since(), attend() and leave(), and an
-// entry for every key ever made.
+// Cost: an entry for every key ever made, and one lock in every overridden call except attend() and
+// leave(). deregister_region() does not hold it while the driver waits.
 #ifndef LANYARD_TRANSPORT_NIC_CHECKED_NIC_H_
 #define LANYARD_TRANSPORT_NIC_CHECKED_NIC_H_
 
@@ -95,7 +91,7 @@ class CheckedNic final : public ForwardingNic {
   struct Open;
   template <typename... Descriptor>
   Status judge(const Descriptor&... descriptor) const;
-  // Whether the NIC has such an operation.
+  // kInvalidArgument if its kind, atomic or level does not exist.
   Status check_kind(const Op& op) const;
   const Op* find(PreparedId id) const;
   void name(const Op& op, int delta);

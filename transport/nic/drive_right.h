@@ -32,8 +32,7 @@ class LANYARD_CAPABILITY("the right to drive") DriveRight {
   std::atomic<bool> driven_{false};
 };
 
-// Puts a command into the NIC's queue (MpscRing). While the queue is full, calls progress() to help
-// drain it.
+// Pushes a command into the NIC's queue (MpscRing). While it is full, calls progress() to drain it.
 template <typename Commands, typename Fill, typename Progress>
 void push_command(Commands& commands, Fill fill, Progress progress) {
   while (!commands.push_filled(fill)) {

@@ -1,5 +1,4 @@
-// What drivers share: checks of descriptors, records of failures, and the table of prepared
-// operations.
+// Shared by drivers: descriptor checks, records of failures, and the table of prepared operations.
 #ifndef LANYARD_TRANSPORT_NIC_DRIVER_H_
 #define LANYARD_TRANSPORT_NIC_DRIVER_H_
 
@@ -22,7 +21,7 @@ inline Status no_counter() { return {Code::kNotFound, "no such counter is open"}
 inline Status no_region() { return {Code::kNotFound, "no such region is registered"}; }
 inline Status no_prepared() { return {Code::kNotFound, "no such operation is prepared (any more)"}; }
 
-// Memory of a registered region.
+// The memory of a registered region.
 struct Extent {
   const std::byte* base = nullptr;
   uint64_t bytes = 0;
@@ -149,7 +148,7 @@ class PreparedTable {
     if (id.generation != UINT32_MAX)
       free_ = id.index;
   }
-  // Null if the id is not, or no longer, prepared.
+  // Returns null if the operation is not prepared, or not any more.
   const T* find(PreparedId id) const {
     const uint32_t chunk = id.index >> kSlotBits;
     const uint32_t slot = id.index & kSlotMask;

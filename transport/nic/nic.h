@@ -1,10 +1,9 @@
-// The abstract triggered NIC: the one interface between the protocol (transport/core)
-// and every driver.
+// The abstract triggered NIC: the one interface between the protocol (transport/core) and drivers.
 //
 // It models libfabric's deferred work (fi_trigger(3)) with the CXI provider's extensions
-// (fi_cxi(7)). It has counters, and memory regions that count arriving messages. It has operations
-// that the NIC runs by itself once a counter reaches a threshold. tests/contract/nic_contract.h
-// checks every implementation against these rules:
+// (fi_cxi(7)). It has counters, and memory regions that count arriving messages. It runs deferred
+// operations by itself once a counter reaches a threshold. tests/contract/nic_contract.h checks
+// every implementation against these rules:
 //
 //  N1  An entry fires exactly once, when success + failure of its trigger counter is at least its
 //      threshold. If that is already true when the entry is posted, it fires at once. So a failed
@@ -59,13 +58,11 @@
 
 namespace lanyard::nic {
 
-// Counters hold 48 bits of success and 7 bits of failure, as on Slingshot (fi_cxi(7),
-// writeback word).
+// A counter has 48 bits of success and 7 of failure, as on Slingshot (fi_cxi(7), writeback word).
 inline constexpr uint64_t kMaxSuccess = (uint64_t{1} << 48) - 1;
 inline constexpr uint32_t kMaxFailure = 127;
 
-// The abilities and limits of a NIC, as data. The protocol chooses by them and never asks for the
-// driver's name.
+// The abilities and limits of a NIC. The protocol chooses by these and never by the driver's name.
 struct Caps {
   std::string name;      // implementation, for people: "sim/shm", "ofi/cxi"
   std::string provider;  // version or provider string, for people
@@ -87,12 +84,11 @@ struct Caps {
   bool counters_count_both = false;
   bool device_memory = false;  // writes may use GPU memory; atomics there are kUnsupported
   bool watches_peers = false;  // N12 holds even without an operation in flight
-  // The chain of a failed operation may have visible effects before the failure counts (N13).
-  // Ask confirms().
+  // The chain of a failed operation may be visible before the failure counts (N13): ask confirms().
   bool failures_lag = false;
 };
 
-// What Nic::why_lost() returns for a peer that has ended, and the prefix for one that may live.
+// Results of Nic::why_lost(): for a peer that has ended, and the prefix for one that may live.
 inline constexpr const char* kHasEnded = "has ended";
 inline constexpr const char* kCannotBeReached = "cannot be reached: ";
 
@@ -110,15 +106,13 @@ struct RegionId {
   friend bool operator==(RegionId, RegionId) = default;
 };
 
-// The address of a NIC, opaque, at most kMaxBytes. Carry it to the other NICs out
-// of band (fi_getname(3)).
+// The opaque address of a NIC. Carry it to the other NICs out of band (fi_getname(3)).
 struct Address {
   static constexpr size_t kMaxBytes = 128;
   std::vector<std::byte> bytes;
 };
 
-// What another NIC needs to write into a region (fi_mr_key(3)). Plain data: may be sent
-// to other processes.
+// Lets other NICs write into a region (fi_mr_key(3)). Plain data: may be sent to other processes.
 struct RemoteKey {
   uint64_t value = 0;
   friend bool operator==(RemoteKey, RemoteKey) = default;
@@ -151,7 +145,7 @@ struct Doorbell {
   uint32_t counter = 0;
 };
 
-// Whether a single ringer may ring by storing the sum of its rings.
+// True if a single ringer may ring by storing the sum of its rings.
 inline bool takes_totals(const Caps& caps, const Doorbell& bell) {
   return bell.kind == DoorbellKind::kAtomicAdd && caps.doorbell_totals;
 }
@@ -241,7 +235,7 @@ struct ContextStarts {
   uint64_t starts = UINT64_MAX;
 };
 
-// What is open now.
+// The number of objects that are open now.
 struct Usage {
   uint32_t counters = 0;
   uint32_t regions = 0;
@@ -268,15 +262,13 @@ class Nic {
   // are made when needed. kInvalidState on a second call; kInvalidArgument if an address is not of
   // this kind of NIC or `self` is not this NIC.
   virtual Status set_peers(std::span<const Address> peers, uint32_t self) = 0;
-  // Sets an address that set_peers() left empty. Even before this call, a peer that knows
-  // this NIC may send to it. kInvalidState if the address is known; kInvalidArgument for a
-  // bad peer or address.
+  // Sets an address that set_peers() left empty. A peer that knows this NIC may send even before.
+  // kInvalidState if the address is known; kInvalidArgument for a bad peer or address.
   virtual Status add_peer(uint32_t peer, const Address& address) = 0;
 
   // Opens a counter at {0, 0}. kExhausted if caps().max_counters are open.
   virtual Result<CounterId> open_counter() = 0;
-  // kInvalidState while a waiting entry, an operation in flight, a region or a listener
-  // names it. kNotFound.
+  // kInvalidState while an entry, operation in flight, region or listener names it. kNotFound.
   virtual Status close_counter(CounterId counter) = 0;
   // The value may lag behind the NIC; it converges when nothing more happens. If caps().cancel, it
   // includes everything added to the counter's doorbell word before this call, so a caller that
@@ -318,22 +310,20 @@ class Nic {
   // As post(), all or none. kNotFound if the operation is not prepared or the trigger not open;
   // kInvalidArgument for a threshold of more than 48 bits.
   virtual Status post_prepared(std::span<const Posting> postings) = 0;
-  // Ends the use of a prepared operation; what it names may be closed. No other thread may be
-  // posting it. kNotFound.
+  // Ends the use of a prepared operation. The objects that it names may then be closed. No other
+  // thread may be posting it. kNotFound.
   virtual Status release(PreparedId prepared) = 0;
-  // Runs an operation now, outside deferred_depth. kAgain if too many are in flight.
-  // Otherwise as post().
+  // Runs an operation now, without an entry. kAgain if too many are in flight. Else as post().
   virtual Status issue(const Op& op) = 0;
   virtual uint32_t free_entries() const = 0;
-  // Cancels every entry that waits for this counter; it completes nowhere. What has fired goes on.
+  // Cancels every entry that waits for this counter; it completes nowhere. Fired entries go on.
   // kNotFound; kUnsupported unless caps().cancel.
   virtual Status cancel(CounterId) { return {Code::kUnsupported, "the NIC cannot cancel deferred work"}; }
   // Cancels every waiting entry of this NIC; they complete nowhere. Operations in flight finish.
   // kUnsupported unless caps().flush.
   virtual Status flush() = 0;
 
-  // Does the work that is ready and returns the number of steps: 0 if idle or if
-  // another thread drives.
+  // Does ready work and returns the number of steps: 0 if idle or if another thread drives.
   virtual size_t progress() = 0;
   // Grows with every step of any thread's progress().
   virtual uint64_t activity() const = 0;
@@ -362,8 +352,7 @@ class Nic {
   virtual bool confirms(std::span<const ContextStarts>) { return true; }
 };
 
-// A NIC that passes every call to another one. Decorators derive from it and override the calls
-// they change.
+// Passes every call to another NIC. Decorators derive from it and override the calls they change.
 // Threads, errors and blocking: as the inner NIC, which must outlive this one or belong to it.
 class ForwardingNic : public Nic {
  public:
