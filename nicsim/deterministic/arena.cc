@@ -19,19 +19,19 @@ namespace {
 
 constexpr size_t kBytes = size_t{1} << 32;  // address space of an arena
 constexpr size_t kGrain = 16;
-// Blocks come in sizes of 16, 32, 48 and 64 bytes, then four to each doubling. Larger ones than kLongest, which are
-// made once, are as long as they need be and never used again.
+// Blocks have 16, 32, 48 or 64 bytes; beyond that there are four sizes for each doubling. A block
+// longer than kLongest has the length asked for and is never reused: worlds allocate it once.
 constexpr size_t kLongest = 4096;
 constexpr size_t kClasses = 28;
 
-// All arenas lie in one range of addresses, so that a delete can tell their memory from malloc's by one comparison.
+// All arenas lie in one address range, so one comparison tells their memory from malloc's.
 std::atomic<std::byte*> range_begin{nullptr};
-std::atomic<size_t> range_bytes{0};  // 0 until the range is there; written last
+std::atomic<size_t> range_bytes{0};  // 0 until the range exists; written last
 
-// Which parts of it are free: the end, and what arenas have left. Never destroyed: arenas may live
-// until the very end.
+// The free parts of the range: all beyond `taken`, and those that destroyed arenas have left. Never
+// destroyed itself, because arenas may live until the process ends.
 struct FreeAddresses {
-  // The longest range that the system grants: under Valgrind that is little.
+  // Reserves the longest range that the system grants. Under Valgrind it is short.
   FreeAddresses() {
     size_t bytes = 512 * kBytes;
     void* range = MAP_FAILED;
@@ -67,12 +67,12 @@ Size size_of(size_t bytes) {
     const size_t grains = bytes == 0 ? 1 : (bytes + kGrain - 1) / kGrain;
     return {grains - 1, grains * kGrain};
   }
-  const size_t step = std::bit_floor(bytes - 1) / 4;  // the sizes between two powers of two
+  const size_t step = std::bit_floor(bytes - 1) / 4;  // distance between the sizes of this doubling
   const size_t steps = (bytes + step - 1) / step;     // 5 to 8
   return {4 * static_cast<size_t>(std::countr_zero(step / kGrain)) + steps - 1, steps * step};
 }
 
-// Before every block.
+// Precedes the memory of every block.
 struct alignas(kGrain) Block {
   size_t size_class;
   Block* next_free;
@@ -155,7 +155,7 @@ void* allocate(size_t bytes) {
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
 
-// Whose arena it is does not matter: a thread releases what its own scope allocated, or lets it be.
+// A thread deletes arena memory in a scope of the same arena. Without a scope this does nothing.
 void release(void* memory) {
   if (!owned(memory))
     return std::free(memory);
@@ -183,7 +183,7 @@ void operator delete[](void* memory, size_t) noexcept { lanyard::nicsim::release
 void operator delete(void* memory, const std::nothrow_t&) noexcept { lanyard::nicsim::release(memory); }
 void operator delete[](void* memory, const std::nothrow_t&) noexcept { lanyard::nicsim::release(memory); }
 
-// Of larger alignments than any block's. Such objects, of which there are few, are not used again.
+// For alignments larger than a block's. Such objects are few, and the arena does not reuse them.
 void* operator new(size_t bytes, std::align_val_t alignment) {
   const auto align = static_cast<size_t>(alignment);
   const size_t room = (bytes + align - 1) / align * align;

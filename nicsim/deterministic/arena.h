@@ -1,9 +1,10 @@
-// Arena: memory that can be saved and put back byte by byte, so that a whole world of objects, with the pointers
-// between them, returns to an earlier state for the price of a copy.
+// Arena: memory that can be saved and restored byte by byte. A whole world of objects, with the
+// pointers between them, returns to an earlier state for the price of a copy.
 //
-// While a Scope lives, operator new of its thread takes from the arena (a program that links this library gets its own
-// global operator new and delete for that, which are malloc and free otherwise). What was allocated in the arena may be
-// deleted with or without a scope. Objects outside must not own memory inside, or they would keep it across a restore.
+// While a Scope lives, operator new of its thread allocates from the arena. For this, the library
+// replaces the program's global operator new and delete; without a scope they are malloc and free.
+// Arena memory may be deleted with or without a scope. Objects outside must not own memory inside:
+// they would keep it across a restore.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_ARENA_H_
 #define LANYARD_NICSIM_DETERMINISTIC_ARENA_H_
 
@@ -13,27 +14,27 @@
 
 namespace lanyard::nicsim {
 
-// One thread at a time.
+// Used by one thread at a time.
 class Arena {
  public:
-  // What an arena held at some time; only that arena can put it back.
+  // The contents of an arena at some time. Only that arena can restore it.
   using Image = std::vector<std::byte>;
 
-  // Reserves address space of which pages are used as they are touched.
+  // Reserves address space; touched pages take memory. A refusal fails a LANYARD_CHECK.
   Arena();
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Never null: an arena that is full ends the process, as does address space that the system refuses.
+  // Never returns null: a full arena fails a LANYARD_CHECK.
   void* allocate(size_t bytes);
   void release(void* memory);
 
-  // The image's own memory is not the arena's, whatever scope lives.
+  // The image's own memory comes from malloc, whatever scope lives.
   void save(Image& image) const;
   void restore(const Image& image);
 
-  // The calling thread's operator new allocates there. Nests.
+  // While it lives, operator new of its thread allocates from the arena. Nests.
   class Scope {
    public:
     explicit Scope(Arena& arena) : Scope(&arena) {}
@@ -47,14 +48,14 @@ class Arena {
    private:
     Arena* const previous_;
   };
-  // It is malloc's again. Nests.
+  // While it lives, operator new of its thread is malloc again. Nests.
   struct Outside : Scope {
     Outside() : Scope(nullptr) {}
   };
 
  private:
   struct Header;
-  Header* header_ = nullptr;  // at the arena's start: its books are saved with it
+  Header* header_ = nullptr;  // at the arena's start, so that save() includes it
 };
 
 }  // namespace lanyard::nicsim

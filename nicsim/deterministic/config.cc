@@ -17,20 +17,20 @@ namespace lanyard::nicsim {
 
 namespace {
 
-// A world is copied for every schedule, and lives in an arena of a certain size.
+// The limits of a world: it is copied for every schedule, and must fit into its arena.
 constexpr uint64_t kMostMessages = 100'000;
 constexpr uint64_t kMostTransfers = 1'000'000;
 constexpr uint64_t kMostBytes = uint64_t{1} << 28;
-constexpr uint64_t kOldest = uint64_t{1} << 40;  // the 'age' from which every counter can count on
+constexpr uint64_t kOldest = uint64_t{1} << 40;  // the largest 'age' at which every counter can still count on
 
-// An item that is a flag, or a number with words around it.
+// A flag, or a number with text before and after it.
 struct Item {
   const char* before;
   const char* after;
   uint64_t least, most;  // of the number; both 0: a flag
   const char* meaning;
-  bool of_halo;                                // else of the world that it runs in
-  std::function<void(Config&, uint64_t)> set;  // of a flag 0: as it is where nobody names it
+  bool of_halo;                                // a field of HaloOptions; else of WorldOptions
+  std::function<void(Config&, uint64_t)> set;  // 0 sets a flag to its default
   std::function<uint64_t(const Config&)> get;
 
   bool flag() const { return most == 0; }
@@ -53,7 +53,7 @@ Item number(const char* before, const char* after, Number Part::*field, uint64_t
   return item;
 }
 
-// A word that gives the field that value.
+// A flag that sets the field to `value`.
 template <typename Part, typename Value>
 Item word(const char* name, Value Part::*field, Value value, const char* meaning) {
   Item item{name, "", 0, 0, meaning, std::is_same_v<Part, HaloOptions>, nullptr, nullptr};
@@ -132,7 +132,7 @@ const std::vector<Item>& items() {
   return all;
 }
 
-// What `word` says where it has the form of the item; a flag says 1.
+// Returns the number in `word` (1 for a flag), or nothing if `word` does not have the item's form.
 std::optional<uint64_t> number_in(std::string_view word, const Item& item) {
   if (item.flag())
     return word == item.before ? std::optional<uint64_t>(1) : std::nullopt;
@@ -150,7 +150,7 @@ constinit const Config kPlain{};
 
 constexpr std::string_view kProgram = "program=";
 
-// Items that do not go together.
+// Refuses items that do not go together, and configurations that are too large.
 Status check(const Config& config) {
   const HaloOptions& halo = config.halo;
   const WorldOptions& world = config.world;
@@ -220,7 +220,7 @@ Result<Config> Config::parse(const std::string& text) {
 std::string Config::to_string() const {
   std::string text = program != nullptr ? std::string(kProgram) + program->to_string() : "";
   for (const Item& item : items()) {
-    // Ranks, requests and iterations always, the rest where it is not what the structs say.
+    // Ranks, requests and iterations always; other items if they differ from the default.
     const bool basic = *item.before == '\0';
     if ((program != nullptr && item.of_halo) || item.get(*this) == (basic ? 0 : item.get(kPlain)))
       continue;
@@ -231,7 +231,7 @@ std::string Config::to_string() const {
 }
 
 std::vector<Config> Config::simpler() const {
-  constexpr uint32_t kEntriesAStart = 2;  // each request's start shall have room for itself
+  constexpr uint32_t kEntriesAStart = 2;  // a smaller depth has no room for the start of a request
   std::vector<Config> all;
   const auto add = [&](const Config& candidate) {
     if (candidate.to_string() != to_string() && parse(candidate.to_string()).ok())
@@ -247,7 +247,7 @@ std::vector<Config> Config::simpler() const {
     const uint64_t value = item.get(*this);
     if (program != nullptr || !is_size(item) || value == 0)
       continue;
-    // Not to one rank, which would be smaller: what a rank does to itself is harder to read.
+    // Not down to one rank: a rank that sends to itself is harder to read.
     const uint64_t least = std::string_view(item.after) == "ranks" ? std::min<uint64_t>(value, 2) : 1;
     add_with(item, least);
     add_with(item, std::max(least, value - 1));
@@ -255,7 +255,7 @@ std::vector<Config> Config::simpler() const {
   Config one_way = *this;
   one_way.halo.both_ways = halo.ranks == 1;
   add(one_way);
-  // Fewer entries, perhaps for fewer requests: the want of them stays.
+  // Fewer entries; also with half the requests, so that entries stay scarce.
   for (const uint32_t depth : {world.depth / 2, world.depth - 1}) {
     Config fewer = *this;
     if (world.depth > kEntriesAStart)

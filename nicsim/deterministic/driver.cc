@@ -1,5 +1,5 @@
-// Drivers of a World: the libfabric that they find (a StepFabric with tables of functions, and the
-// list of its one card), when they drive, and which threads come in meanwhile.
+// The drivers of a World: the tables of functions that make a StepFabric a libfabric with one card,
+// the steps in which drivers drive, and what other threads do meanwhile.
 #include <fmt/format.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
@@ -18,7 +18,7 @@ namespace lanyard::nicsim {
 
 namespace {
 
-// A table with the functions that the driver calls.
+// Makes a table with the functions that the driver calls.
 template <typename Table, typename Fill>
 Table table_of(Fill fill) {
   Table functions{};
@@ -34,12 +34,12 @@ struct StepFabric::Tables {
   static StepFabric& fabric_of(Object* object) {
     return *static_cast<StepFabric*>(reinterpret_cast<fid*>(object)->context);
   }
-  // The method of the object's fabric.
+  // Calls kMethod of the object's fabric.
   template <auto kMethod, typename Returned, typename Object, typename... Arguments>
   static Returned call(Object* object, Arguments... arguments) {
     return (fabric_of(object).*kMethod)(object, arguments...);
   }
-  // Opens what is there as long as the world is.
+  // Opens a part that lives as long as the fabric.
   template <auto kPart, typename Object, typename Attributes, typename Part>
   static int give(Object* object, Attributes*, Part** out, void*) {
     *out = &(fabric_of(object).*kPart);
@@ -88,7 +88,7 @@ struct StepFabric::Tables {
     ops.read = call<&StepFabric::read_queue>;
     ops.readerr = call<&StepFabric::read_error>;
   });
-  // No registers: streams of the host ring by calls.
+  // Counters have no registers to ring: host streams ring by calls.
   static inline fi_ops counter_fid = table_of<fi_ops>([](fi_ops& ops) {
     ops.close = call<&StepFabric::close_counter>;
     ops.ops_open = [](fid*, const char*, uint64_t, void**, void*) { return -FI_ENOSYS; };
@@ -145,7 +145,7 @@ namespace {
 
 std::string card_name = StepFabric::kCard;
 
-// An info with all its parts.
+// An fi_info with all its parts.
 struct WholeInfo : fi_info {
   fi_tx_attr transmits{};
   fi_rx_attr receives{};
@@ -154,7 +154,7 @@ struct WholeInfo : fi_info {
   fi_fabric_attr fabric{};
 };
 
-// A copy, but for the name of the provider, which stays whose it is.
+// Copies all but the provider's name, which the original keeps.
 fi_info* dup_info(const fi_info* info) {
   auto* copy = info == nullptr ? new WholeInfo{} : new WholeInfo(*static_cast<const WholeInfo*>(info));
   copy->tx_attr = &copy->transmits;
@@ -167,7 +167,7 @@ fi_info* dup_info(const fi_info* info) {
 }
 
 void free_info(fi_info* info) {
-  std::free(info->fabric_attr->prov_name);  // the caller's, as in hints
+  std::free(info->fabric_attr->prov_name);  // allocated by the driver, for hints
   delete static_cast<WholeInfo*>(info);
 }
 
@@ -233,15 +233,15 @@ void World::take_drive(Process& process) {
   const uint64_t failures = driver.nic->failures();
   const size_t steps = driver.nic->progress();
   state_->driving = kNone;
-  // Of what was refused, and came due as somebody else read its counter, libfabric has no news.
+  // A refused operation that came due when others read its counter makes no libfabric event.
   if (steps > 0 || driver.nic->failures() != failures)
     nic_changed(process);
-  // Who was told an old value of a counter looks again, as does whom the card told that it has no room, though it has.
+  // After a stale counter value or a false refusal the driver must look again.
   driver.idle = steps == 0 && !process.nic.gave_stale_value() && !driver.fabric.was_refused_falsely();
 }
 
-// As the driver's thread reads its queue, streams ring, and the host starts; they find somebody at it, and leave their
-// commands to that one.
+// Called when the driver's thread reads its queue. Streams may ring and the host may start
+// requests. They find that another thread drives, and leave their commands to it.
 void World::act_meanwhile(uint32_t rank) {
   if (state_->driving != rank)
     return;
@@ -257,8 +257,8 @@ void World::act_meanwhile(uint32_t rank) {
     take_host(process);
 }
 
-// Whether the host comes to a start that has nothing to ask the driver: who asks, or prepares, would wait for the right
-// to drive.
+// True if the host's next action is a start that reads no counter and prepares no operation: those
+// calls would wait for the right to drive.
 bool World::may_start_meanwhile(const Process& process) {
   if (options_.failures || options_.kills || process.card().failures() > 0 || !process.endpoint.overflow().empty() ||
       !is_enabled(agent(process.rank, StepKind::kHost)))
@@ -283,7 +283,7 @@ void World::drivers_changed() {
   }
 }
 
-// Nobody can wait here until what is landing has landed: so it does now.
+// Lands what has begun to land in the region. The close of a region cannot wait for it.
 void World::finish_landing(uint32_t rank, uint64_t key) {
   for (uint32_t place = 0; place < state_->transits.size(); ++place) {
     const Transit& transit = state_->transits[place];
@@ -297,7 +297,7 @@ void World::finish_landing(uint32_t rank, uint64_t key) {
   }
 }
 
-// Operations of the request that have failed, of which its driver has not read yet.
+// Returns how many failed operations of the request its driver has not read yet.
 uint64_t World::unread_failures(const Side& side) const {
   const Process& process = *state_->processes[side.rank];
   return process.driver == nullptr ? 0 : process.driver->fabric.unread_failures(side.number);

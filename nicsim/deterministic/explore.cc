@@ -19,24 +19,23 @@ struct Hash {
 };
 using Seen = boost::unordered_flat_set<Fingerprint, Hash>;
 
-// ---- Steps that may be taken before all others
+// ---- Steps that commute with all others
 
-// Whether the rest of the program has an action of one of these kinds.
+// True if the rest of the program has an action of one of these kinds.
 bool will(const Process& process, std::initializer_list<Action::Kind> kinds) {
   return std::ranges::any_of(process.program.subspan(process.next_action), [&](const Action& action) {
     return std::ranges::find(kinds, action.kind) != kinds.end();
   });
 }
 
-// Frees close counters, regions and words, which whatever is under way may touch, and matching opens them.
+// A free closes counters, regions and words that operations may touch. A match opens them.
 bool frees_or_matches(const Process& process) {
   using Kind = Action::Kind;
   return will(process, {Kind::kFree, Kind::kMatch, Kind::kMatched, Kind::kWithdraw});
 }
 
-// Whether an entry may still come that waits for that counter. If not, counting commutes: a counter that grows meets
-// the entries that wait for it, and those that come; and its rings, which may land together. The first to come may be
-// the second to fire.
+// True if an entry with this trigger may still be posted. If not, additions to the counter commute.
+// Otherwise the order matters: the entry that is posted first may be the second to fire.
 bool entries_may_come(const Process& process, nic::CounterId counter) {
   return will(process, {Action::Kind::kStart}) ||
          std::ranges::any_of(process.nic.postings(),
@@ -48,8 +47,8 @@ bool is_met(const Process& process, const nic::DeferredOp& op) {
   return value.success + value.failure >= op.threshold;
 }
 
-// The host's next action: those that only append to its streams and to what its NIC is to be told, in an order that
-// nobody else has a say in. A start on another queue than the last looks how far that one is, as do all that wait.
+// True if the host's next action only appends to its streams and postings, in a fixed order.
+// Actions that block the host read progress. So does a start on another queue than the last.
 bool host_commutes(const Process& process) {
   switch (process.program[process.next_action].kind) {
     case Action::Kind::kPack:
@@ -62,26 +61,26 @@ bool host_commutes(const Process& process) {
   }
 }
 
-// Whether that agent's step stays enabled and commutes with whatever any other agent may do before it, in a world whose
-// options allow a reduction. It looks at what two steps touch, not at what a right NIC would do with it, so that it
-// holds with mistakes in the NIC and in the protocol as well.
+// True if the agent's step stays enabled and commutes with all that other agents may do before it.
+// Requires options that allow a reduction. It looks only at what two steps touch, so it also holds
+// for a NIC or a protocol with bugs.
 bool commutes_with_all(const World& world, uint32_t agent) {
   const Process& process = world.process(world.rank_of(agent));
   const StepKind kind = world.kind_of(agent);
   if (world.programs_stand())
-    return false;  // standing requests are handed over as they complete
+    return false;  // completions decide when entries are posted ahead
   if (kind == StepKind::kHost)
     return host_commutes(process);
   for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank)
     if (frees_or_matches(world.process(rank)))
       return false;
   switch (kind) {
-    // Whether it finds its condition met or waits for it are two ways.
+    // If its threshold is not met yet, the order decides if the entry waits or fires at once.
     case StepKind::kPost: return is_met(process, process.nic.next_posting());
-    case StepKind::kRing:
+    case StepKind::kRing:  // rings of one counter may land together
       return !entries_may_come(process, {world.index_of(agent)}) &&
              std::ranges::all_of(process.streams, [](const auto& queued) { return queued->stream.empty(); });
-    // Of the entries of a counter the oldest goes first.
+    // The ready entries of a counter fire oldest first.
     case StepKind::kFire: return !entries_may_come(process, {world.index_of(agent)});
     case StepKind::kCount: {
       const Transit& transit = *world.transit_of(agent);
@@ -93,7 +92,7 @@ bool commutes_with_all(const World& world, uint32_t agent) {
       const nic::CounterId completion = initiator.nic.model().completion_of(transit.packet.token);
       return !completion.valid() || !entries_may_come(initiator, completion);
     }
-    // Words only grow, and whoever looks at one waits until it is large enough. Data meet in buffers.
+    // Words only grow, and readers wait until they are large enough. Data may meet in a buffer.
     case StepKind::kLand: return world.transit_of(agent)->role != Transit::Role::kData;
     default: return false;
   }
@@ -101,7 +100,7 @@ bool commutes_with_all(const World& world, uint32_t agent) {
 
 // ---- The search
 
-// Takes the step of one agent, and enumerates whatever else is chosen within it: one combination after another.
+// Takes the step of one agent, and enumerates all combinations of the other choices in it.
 class OneStep final : public Chooser {
  public:
   explicit OneStep(uint32_t agent) : agent_(agent) {}
@@ -117,7 +116,7 @@ class OneStep final : public Chooser {
     }
     return choices_[next_++];
   }
-  // Goes to the next combination of the other choices; false after the last.
+  // Goes to the next combination of the other choices. Returns false after the last.
   bool advance() {
     next_ = 0;
     for (; !choices_.empty(); choices_.pop_back(), limits_.pop_back())
@@ -125,7 +124,7 @@ class OneStep final : public Chooser {
         return true;
     return false;
   }
-  // What a Schedule has for this step.
+
   void append_to(Schedule& schedule) const {
     if (step_)
       schedule.push_back(*step_);
@@ -134,9 +133,9 @@ class OneStep final : public Chooser {
 
  private:
   const uint32_t agent_;
-  std::optional<uint32_t> step_;  // none: there was no choice of agents
+  std::optional<uint32_t> step_;  // none: only one agent was enabled
   Schedule choices_;
-  std::vector<uint32_t> limits_;  // how many there were
+  std::vector<uint32_t> limits_;  // the n of each choice
   size_t next_ = 0;
 };
 
@@ -161,7 +160,7 @@ class Search {
 
   bool over() const { return !result_.report.ok() || result_.states >= options_.max_states; }
 
-  // The world is in a state: is it new, and what follows?
+  // Judges the present state if it is new, and keeps it for expand() if it has enabled steps.
   void visit(Schedule way) {
     if (!world_.report().ok())
       return found(std::move(way));
@@ -177,7 +176,7 @@ class Search {
         result_.ends_digest.high += fingerprint.high;
       }
       Replay nothing(no_schedule_);
-      if (!world_.run(nothing).ok())  // takes no step, and judges
+      if (!world_.run(nothing).ok())  // takes no step, only judges the end
         found(std::move(way));
       return;
     }

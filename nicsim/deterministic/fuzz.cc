@@ -23,7 +23,7 @@ const Report& replay(World& world, const Schedule& schedule) {
 }  // namespace
 
 Fuzzer::Fuzzer(const Scenario& scenario, const WorldOptions& options) : world_(scenario, options) {
-  replay(world_, {});  // to see about how many steps a schedule has
+  replay(world_, {});  // for the approximate number of steps
   const uint64_t steps = world_.steps();
   for (uint32_t kind = 0; kind < kSchedulerKinds; ++kind)
     schedulers_[kind] = make_scheduler(static_cast<SchedulerKind>(kind), world_, steps);
@@ -89,7 +89,7 @@ const std::vector<Action>& actions_of(const Scenario& scenario, RequestName requ
   return scenario.program(scenario.rank_of(request)).actions();
 }
 
-// Takes the request out of the actions that `which` chooses, by place and action; what is about nobody then goes.
+// Removes the request from the actions that `which` selects, and actions that have no request left.
 template <typename Which>
 void drop(Scenario& scenario, RequestName request, Which which) {
   size_t place = 0;
@@ -101,7 +101,7 @@ void drop(Scenario& scenario, RequestName request, Which which) {
   });
 }
 
-// The same with so many ranks, and without a message that no action is about: names of those behind it move up.
+// Returns the scenario with `ranks` ranks and without an unused message. Later messages move up.
 Scenario rebuilt(const Scenario& scenario, uint32_t ranks, uint32_t without) {
   Scenario smaller(ranks);
   for (uint32_t i = 0; i < scenario.messages().size(); ++i)
@@ -124,12 +124,12 @@ Scenario without_message(Scenario scenario, uint32_t message) {
   return rebuilt(scenario, scenario.ranks(), message);
 }
 
-// Without what both sides do with the message from its last start on, up to where it is freed.
+// Removes what both sides do with the message from its last start on, but keeps frees and matches.
 std::optional<Scenario> without_last_start(const Scenario& scenario, uint32_t message) {
   Scenario smaller = scenario;
   for (const RequestName request : sides_of(message)) {
     const std::vector<Action>& actions = actions_of(scenario, request);
-    // What prepares the start stands before it: the last of each kind.
+    // The actions that prepare the start: the last of each kind before it.
     std::optional<size_t> start, pack, await;
     for (size_t place = actions.size(); place-- > 0;) {
       const Kind kind = actions[place].kind;
@@ -159,9 +159,9 @@ Scenario without_kernels(Scenario scenario, uint32_t message) {
   return scenario;
 }
 
-// Programs that are smaller in one respect, the most promising first: without a message, or a rank that does nothing;
-// without the last start of a message, or its kernels; without a call that must be refused, or a wait of the host's.
-// Each is valid and balanced: what is left out is left out on both sides of a message.
+// Returns programs that are smaller in one respect, the most promising first. They lack a message,
+// an idle last rank, the last start of a message, its kernels, a call that must be refused, or a
+// kSync. Each is valid, and both sides of a message lose the same.
 std::vector<Scenario> smaller_programs(const Scenario& scenario) {
   std::vector<Scenario> all;
   const auto add = [&](std::optional<Scenario> smaller) {
@@ -196,7 +196,7 @@ std::vector<Scenario> smaller_programs(const Scenario& scenario) {
 
 // ---- The workload
 
-// Workloads that are smaller in one respect, the most promising first.
+// Returns workloads that are smaller in one respect, the most promising first.
 std::vector<Config> smaller(const Config& config) {
   std::vector<Config> all;
   if (config.program != nullptr)
@@ -209,7 +209,7 @@ std::vector<Config> smaller(const Config& config) {
   return all;
 }
 
-// A schedule of that workload with that finding.
+// Returns a schedule of the workload with the finding, if it finds one before `end`.
 std::optional<Schedule> find_in(const Config& config, const Report& wanted, Clock::time_point end) {
   const Scenario scenario = config.scenario();
   Fuzzer fuzzer(scenario, config.world);
@@ -219,7 +219,7 @@ std::optional<Schedule> find_in(const Config& config, const Report& wanted, Cloc
   return std::nullopt;
 }
 
-// Goes to a smaller workload with the finding; false where none is found.
+// Goes to a smaller workload with the finding. Returns false if none is found.
 bool shrink_workload(Shrunk& shrunk, Clock::time_point end) {
   for (const Config& candidate : smaller(shrunk.config))
     if (std::optional<Schedule> schedule = find_in(candidate, shrunk.report, end)) {
@@ -232,7 +232,7 @@ bool shrink_workload(Shrunk& shrunk, Clock::time_point end) {
 
 // ---- The schedule
 
-// Sets choices to 0 as long as the finding stays, in no more steps than `most`; in runs of halving length.
+// Sets runs of choices to 0, long runs first, if the finding stays and takes at most `most` steps.
 void drop_deviations(World& world, const Report& wanted, Schedule& schedule, uint64_t most, Clock::time_point end) {
   for (size_t length = std::max<size_t>(schedule.size() / 2, 1);; length /= 2) {
     for (size_t begin = 0; begin < schedule.size() && Clock::now() < end; begin += length) {
@@ -259,7 +259,7 @@ void shrink_schedule(Shrunk& shrunk, World& world, Clock::time_point end) {
   if (!search.ok() || !same(search.value().report, shrunk.report))
     return;
   shrunk.shortest = search.value().report.step;
-  // The breadth-first run is as short as can be and goes zigzag; one with few deviations may be longer by a fifth.
+  // The shortest run switches agents often. A run with few deviations may be a fifth longer.
   const uint64_t most = shrunk.shortest + shrunk.shortest / 5;
   Schedule shortest = std::move(search.value().schedule);
   drop_deviations(world, shrunk.report, shortest, most, end);

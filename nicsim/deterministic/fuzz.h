@@ -1,5 +1,5 @@
-// Fuzzing a scenario: many schedules of one world, by every scheduler in turn, until one finds something; then
-// shrinking: from a schedule that leads to a finding to one that a person can read.
+// Fuzzing: runs many schedules of one world, by every scheduler in turn, until one has a finding.
+// Shrinking: turns a schedule with a finding into one that a person can read.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_FUZZ_H_
 #define LANYARD_NICSIM_DETERMINISTIC_FUZZ_H_
 
@@ -22,25 +22,25 @@ struct FuzzOptions {
 };
 
 struct Verdict {
-  Report report;           // of the first schedule that found something; ok() where none did
+  Report report;           // of the first schedule with a finding; ok() if none has one
   uint64_t seed = 0;       // of that schedule
-  Schedule schedule;       // of that schedule
-  uint64_t schedules = 0;  // run
+  Schedule schedule;       // empty if ok()
+  uint64_t schedules = 0;  // how many have run
   bool ok() const { return report.ok(); }
 };
 
-// Runs schedules until one finds something or there are enough. Every schedule in 64 is run twice, and both runs must
-// be the same. `scenario` must be valid. Blocks; uses the calling thread alone.
+// Runs schedules until one has a finding or all have run. One schedule in 64 runs twice, and both
+// runs must be equal. `scenario` must be valid. Blocks; uses only the calling thread.
 Verdict fuzz(const Scenario& scenario, const FuzzOptions& options);
 
-// One world with its schedulers, for those who fuzz many in turn. One seed stands for one schedule.
+// One world with its schedulers, for callers that fuzz many worlds. A seed names one schedule.
 class Fuzzer {
  public:
   // `scenario` is valid and outlives it.
   Fuzzer(const Scenario& scenario, const WorldOptions& options);
-  // The schedule that follows from the seed, run once. The report is the world's: valid until the next run.
+  // Runs the schedule of the seed once. The report belongs to the world: valid until the next run.
   const Report& run(uint64_t seed) { return world_.run(begin(seed)); }
-  // The same again: its schedule, and whether the run was the same as the last.
+  // Runs it again. Returns the schedule, or whether this run was equal to the last.
   Schedule record(uint64_t seed);
   bool repeats(uint64_t seed);
 
@@ -48,7 +48,7 @@ class Fuzzer {
   World& world() { return world_; }
 
  private:
-  // Begins the schedule of that seed.
+  // Resets the world, and returns the scheduler for this seed.
   Scheduler& begin(uint64_t seed);
 
   World world_;
@@ -56,15 +56,15 @@ class Fuzzer {
 };
 
 struct Shrunk {
-  Config config;          // a smaller workload, where one has the same finding
+  Config config;          // a smaller workload with the same finding, if there is one
   Schedule schedule;      // of that workload
-  Report report;          // what it leads to: the same finding of the same oracle
-  uint64_t shortest = 0;  // steps of the shortest run to it, where breadth-first search got there; else 0
+  Report report;          // of that schedule: the same finding of the same oracle
+  uint64_t shortest = 0;  // steps of the shortest run to it; 0: breadth-first search did not find it
 };
 
-// The same finding (class and oracle) with a smaller workload, then with a shorter run and fewer deviations from the
-// run in which the first agent always goes on. Requires that the schedule leads to a finding. Blocks, for each of the
-// two so long at most.
+// Looks for the same finding (class and oracle) in a smaller workload, then in a shorter run with
+// fewer deviations from the run in which the first agent always acts. Requires a schedule with a
+// finding. Blocks for about `time` in each of the two parts.
 Shrunk shrink(const Config& config, const Schedule& schedule, std::chrono::nanoseconds time);
 
 }  // namespace lanyard::nicsim

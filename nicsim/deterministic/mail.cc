@@ -18,14 +18,14 @@ using core::MatchCard;
 
 constexpr size_t kNumber = sizeof(uint64_t);
 
-// Of a question with its topic: where a slot ends, and one beyond; more than one, and more than a link has.
+// The length without the topic. With it: part of a slot, whole slots, a byte more, over a link.
 size_t length_of(uint32_t rank, uint64_t number) {
   constexpr size_t kTopic = 8;
   constexpr size_t kLengths[] = {225, 16, 1000, 224, 448, 600};
   return kLengths[(2 * rank + number) % std::size(kLengths)] - kTopic;
 }
 
-// Behind its number it has bytes that no other question has there.
+// The bytes after the number differ from question to question.
 std::byte filler(uint64_t number, size_t place) { return static_cast<std::byte>(number * 37 + place * 11 + place / 7); }
 
 std::string name(uint64_t number, uint32_t from, uint32_t to) {
@@ -34,7 +34,7 @@ std::string name(uint64_t number, uint32_t from, uint32_t to) {
 
 }  // namespace
 
-// ---- Cards that are handed over
+// ---- Match cards that are handed over
 
 Status Mailbox::send(uint32_t nic, const MatchCard& card, const gpu::LaneOffer*) {
   if (const std::optional<std::string> why = why_unreachable(nic))
@@ -170,16 +170,16 @@ std::optional<std::string> CardMail::close() {
                      nic_.regions);
 }
 
-// ---- Mail: matching cards, those of the end of a pair, and what else control threads tell each other
+// ---- The steps of a World that carry mail
 
-// Of two processes the one of lower rank introduces itself, as by MPI; the other answers by the card.
+// Of two processes the lower rank introduces itself, as if by MPI. The other answers by the card.
 void World::connect_mail() {
   for (const auto& process : state_->processes)
     for (uint32_t peer = 0; peer < process->rank; ++peer)
       process->card_mail->plane().meet(peer, state_->processes[peer]->card_mail->plane().introduction());
 }
 
-// What is under way in order, until all of it has been taken in: while the world is built.
+// While the world is built: carries all mail in flight, in order, until none is left.
 void World::deliver_mail() {
   const auto carries = [this](uint32_t agent) { return agent >= first_transit_ || kind_of(agent) == StepKind::kMail; };
   for (;;) {
@@ -190,8 +190,8 @@ void World::deliver_mail() {
   }
 }
 
-// Whether its control thread has something to do: a card has come, its NIC has failures that others must hear of, or it
-// has somebody to ask or to answer.
+// True if the control thread has something to do: mail has come, there are failures to announce, or
+// questions to ask or to answer.
 bool World::has_mail(const Process& process) const {
   return has_news_by_mail(process) || (process.matcher.owes() > 0 && !process.knows_nothing);
 }
@@ -210,7 +210,7 @@ void World::take_mail(Process& process) {
     process.mail.arrive(senders > 1 ? draw(senders, ChoiceKind::kMail) : 0);
   process.failures_announced = process.card().failures();
   (void)process.nic.gave_stale_value();
-  process.nic.have_plenty(true);  // nobody would ask again for what a posted receive lacks
+  process.nic.have_plenty(true);  // a posted receive asks only once for what it needs
   note_failures_told(process, [&] {
     if (by_card != nullptr)
       by_card->look();
@@ -228,7 +228,7 @@ void World::take_mail(Process& process) {
   set_enabled(process.rank, StepKind::kMail, has_mail(process));
 }
 
-// Who has found a slot announced that was not there yet looks again.
+// The reader looks again: it may have found a slot announced before the bytes were there.
 void World::mail_has_landed(Process& target, const Transit& transit) {
   if (target.killed || !transit.landed)
     return;

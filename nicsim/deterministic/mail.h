@@ -1,5 +1,5 @@
-// What the processes of a World tell each other. Mailbox: matching cards, handed over. CardMail: the
-// same and more by the card, through the shipped control plane.
+// How the processes of a World talk to each other. Mailbox hands over match cards. CardMail sends
+// these and more over the NIC, through the shipped control plane.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_MAIL_H_
 #define LANYARD_NICSIM_DETERMINISTIC_MAIL_H_
 
@@ -25,8 +25,8 @@ namespace lanyard::nicsim {
 
 class World;
 
-// Brings a process its matching cards, each by a step of its own: in order from any one sender, and from several in
-// any order. Not used where the process has a CardMail.
+// Delivers match cards to a process, each by a step of its own: in order from one sender, in any
+// order from several. Not used if the process has a CardMail.
 class Mailbox final : public core::Courier {
  public:
   Mailbox(World& world, uint32_t rank) : world_(world), rank_(rank) {}
@@ -35,14 +35,14 @@ class Mailbox final : public core::Courier {
   std::optional<std::string> why_unreachable(uint32_t nic) const override;
   std::optional<core::MatchCard> receive() override;
 
-  // By sender, oldest first; none is empty.
+  // By sender, oldest first. No queue is empty.
   using Cards = std::map<uint32_t, std::deque<core::MatchCard>>;
   const Cards& under_way() const { return under_way_; }
   // The oldest card of the `which`th sender arrives. Requires that the last one has been received.
   void arrive(uint32_t which);
-  // What that process has sent and has not arrived never will.
+  // Drops the cards of this sender that have not arrived.
   void lose(uint32_t sender) { under_way_.erase(sender); }
-  // Sends that were offered to this process and not withdrawn, whatever was matched with them; in order of one process.
+  // Sends offered to this process and not withdrawn, matched or not. One peer's are in order.
   struct Offer {
     uint32_t from = 0;
     uint64_t send = 0;
@@ -57,49 +57,50 @@ class Mailbox final : public core::Courier {
   std::vector<Offer> offers_;
 };
 
-// The shipped control plane over the process's NIC. Beside matching cards there are questions, so that there is mail in
-// every world, of all lengths at which something changes for the channel; there are books on each of these.
+// The shipped control plane over the process's NIC. Besides match cards it sends and checks
+// questions (test messages), so that every world has mail. Their lengths cover all cases of the
+// channel.
 //
-// Kills: messages that are lost, doubled, swapped or put together wrongly; slots that are used again too early; credits
-// that are not given back, or given twice; counters and regions that the channel leaves open; cards that are not sent.
+// Kills: messages lost, doubled, swapped or put together wrongly; slots reused too early; credits
+// not returned, or returned twice; counters and regions left open; match cards not sent.
 class CardMail {
  public:
-  // Operations of one link that are under way at most, and what the channel needs of its NIC.
+  // kInFlight: operations of one link in flight at most. kCounters, regions_for(): what it opens.
   static constexpr uint32_t kSlots = 4, kInFlight = 3 * kSlots, kCounters = 1;
   static uint32_t regions_for(uint32_t ranks) { return 1 + ranks; }
-  // Of a slot, which goes in one write.
+  // The bytes of a slot, which goes in one write.
   static constexpr uint64_t kLeastMessageBytes = 256;
 
-  // All but the numbers outlive it.
+  // `world`, `nic` and `endpoint` outlive it.
   CardMail(World& world, nic::Nic& nic, core::Endpoint& endpoint, uint32_t rank, uint32_t ranks);
 
   core::ControlPlane& plane() { return *plane_; }
   const core::ControlPlane& plane() const { return *plane_; }
-  // The world begins to run: there are questions from now on.
+  // The world begins to run: questions are sent from now on.
   void begin() { questions_ = kQuestions; }
-  // What the control thread does: asks a question, if there is one left; takes in and hands on. A question that is not
-  // what was asked is a finding.
+  // One look of the control thread: sends a question if one is left, then makes progress. A
+  // question that arrives changed or out of order is a finding.
   void look();
-  // Whether look() may find something to do.
+  // True if look() may find something to do.
   bool wants_to_look() const;
-  // Its card has room again, or bytes have come; or it has just found nothing more to do.
+  // wake(): the NIC has room again, or bytes have landed. rest(): look() has done all it could.
   void wake() { idle_ = false; }
   void rest() { idle_ = true; }
-  // An operation has been counted.
+  // This counter of the NIC has counted an operation that landed.
   void counted(uint32_t counter);
-  // A message of the other end, or news of one, is in this one's memory.
+  // A slot, or else an addition to a word, of process `from` has landed here.
   void landed(uint32_t from, bool slot) { ++(slot ? links_[from].slots : links_[from].sums); }
-  // The card has found out that a peer has ended.
+  // The NIC has found out that a peer has ended.
   void has_lost() { lost_ = true; }
 
-  // What is wrong where nothing moves any more; nothing where every message between living processes has arrived and
-  // every credit has come back.
+  // Called when nothing moves any more. Returns what is wrong; nothing if every message between
+  // living processes has arrived and every credit has come back.
   std::optional<std::string> what_is_stuck() const;
-  // The process ends. What is wrong with what the channel leaves behind; or nothing.
+  // Closes the channel. Returns what it leaves open; nothing if all is closed.
   std::optional<std::string> close();
 
  private:
-  // What the channel has open on its NIC.
+  // Counts what the channel has open on its NIC.
   class Lent final : public nic::ForwardingNic {
    public:
     using ForwardingNic::ForwardingNic;
@@ -122,7 +123,7 @@ class CardMail {
   };
   struct Link {
     uint64_t sent = 0;                             // questions
-    std::deque<std::vector<std::byte>> under_way;  // that have been sent and not received
+    std::deque<std::vector<std::byte>> under_way;  // questions sent and not received
     uint64_t received = 0;                         // questions
     uint64_t slots = 0, sums = 0;                  // that have landed here
   };
@@ -136,11 +137,11 @@ class CardMail {
   Lent nic_;
   std::vector<uint64_t> memory_;
   std::unique_ptr<core::ControlPlane> plane_;
-  core::ControlChannel* channel_ = nullptr;  // the plane's
+  core::ControlChannel* channel_ = nullptr;  // owned by plane_
   nic::CounterId arrivals_;
-  std::vector<Link> links_;  // to and from one process
-  bool lost_ = false;        // a peer since the last look
-  uint32_t questions_ = 0;   // to be asked
+  std::vector<Link> links_;  // by rank
+  bool lost_ = false;        // a peer was lost since the last look
+  uint32_t questions_ = 0;   // still to be sent
   bool idle_ = false;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kWord = sizeof(uint64_t);
 
-// Odd, so that a run is no word, and a word no whole number of runs.
+// Odd, so that a run is not a word, and a word not a whole number of runs.
 constexpr uint64_t kRun = 3, kStride = 5;
 
 uint64_t content_word(uint32_t message, uint64_t iteration, uint64_t word) {

@@ -1,5 +1,5 @@
-// Process: one rank of a World: its host program, streams, NIC and the shipped core. Side: the books
-// on a request. Transit: an operation of a NIC that is under way.
+// Process: one rank of a World: its host program, streams, NIC and the shipped core. Side: what the
+// World records of a request. Transit: an operation of a NIC in flight.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_PROCESS_H_
 #define LANYARD_NICSIM_DETERMINISTIC_PROCESS_H_
 
@@ -26,13 +26,13 @@
 
 namespace lanyard::nicsim {
 
-// How far each stage of the iterations has got: of a request, and of later ones in its place.
-// Oracles judge order by comparing two of these numbers.
+// How many iterations of a request have passed each stage. Later requests in its place go on from
+// these counts. Oracles judge order by comparing two of them.
 struct Counts {
-  uint64_t before = 0;  // starts of its requests that were freed
-  uint64_t starts = 0;  // that the host has enqueued, of all of them
-  uint64_t waits = 0;   // likewise
-  // Iterations that the stream has got to.
+  uint64_t before = 0;  // starts of the earlier requests in this place, which were freed
+  uint64_t starts = 0;  // starts that the host has enqueued, of all requests in this place
+  uint64_t waits = 0;   // waits, likewise
+  // Progress of the stream.
   uint64_t filled = 0;   // sends: contents packed; receives: contents read and checked
   uint64_t started = 0;  // starts whose rings the stream has executed
   uint64_t waited = 0;   // waits that the stream has passed
@@ -40,115 +40,112 @@ struct Counts {
   uint64_t data_fired = 0, data_read = 0, data_landed = 0, data_counted = 0, data_acked = 0;
   // Of a receive: clear-to-sends.
   uint64_t clear_fired = 0, clear_counted = 0;
-  // Of either: increments of its done word, whoever makes them.
+  // Increments of its done word, by either side.
   uint64_t done_fired = 0, done_landed = 0;
-  // Flags, where senders raise them: of a send, its own; of a receive, its sender's. They are increments of the done
-  // word, too, but of a merged receive.
+  // Flags (strategy B): a send counts its own, a receive those of its sender. A flag is also an
+  // increment of the receive's done word, unless the receive is merged.
   uint64_t flag_fired = 0, flag_counted = 0, flag_acked = 0;
-  uint64_t moved = 0;          // with gaps: times that the stream has packed or unpacked
+  uint64_t moved = 0;          // with gaps: how often the stream has packed or unpacked
   uint64_t seen_complete = 0;  // starts that the host has seen complete
-  uint64_t failed = 0;         // operations of it that failed
-  uint64_t reported = 0;       // ... and of which the core told the program
-  uint64_t first_lost = 0;     // of a send: the first iteration of which a write failed; 0: none did
+  uint64_t failed = 0;         // its failures: operations, or caused by the peer or the exchange
+  uint64_t reported = 0;       // ... that the core has reported to the program
+  uint64_t first_lost = 0;     // of a send: the first iteration with a failed write; 0: none
 };
 
-// The books on one request of an exchange, and on those that come in its place once it was freed.
+// What the World records of one request of a scenario, and of those that replace it after a free.
 struct Side : Counts {
-  core::Request* core = nullptr;  // null once it is freed
+  core::Request* core = nullptr;  // null before its match begins, and once it is freed
   uint32_t rank = 0;
   uint32_t queue = 0;                         // of the last start
-  std::vector<uint64_t> starts_on;            // by queue that it was started on: `starts` of the last one there
-  uint64_t number = 0;                        // the core's for its request, the last one
-  uint64_t pieces = 1;                        // writes an iteration; 0: it is MPI_PROC_NULL's
+  std::vector<uint64_t> starts_on;            // by queue: `starts` at the last start there; 0: none
+  uint64_t number = 0;                        // the core's number of the latest request; 0: none yet
+  uint64_t pieces = 1;                        // writes of an iteration; 0: MPI_PROC_NULL
   std::vector<std::byte> buffer;              // the program's
-  std::shared_ptr<const gpu::Layout> layout;  // of a buffer with gaps: the bytes of it that are the message's
-  bool standing = false;                      // started by graphs, until it is freed, or by kernels of a set
-  uint64_t ahead = 0;    // iterations whose entries were due as it stopped standing, beyond its starts
-  bool checked = false;  // the program packs and reads it: its content is known
-  // The program was told, so that waits pass and the request may be freed whatever is under way; of this request, and
-  // of any in this place.
+  std::shared_ptr<const gpu::Layout> layout;  // of a buffer with gaps: which bytes the message has; else null
+  bool standing = false;                      // graphs start it until it is freed, or kernels until dismissed
+  uint64_t ahead = 0;    // iterations beyond its starts whose entries were due when it stopped standing
+  bool checked = false;  // programs pack and read the message: its content is known
+  // Released after a failure: waits pass, and it may be freed with operations in flight.
+  // ever_released: this request, or an earlier one in its place.
   bool released = false, ever_released = false;
 };
 
-// All messages of a world are of one communicator.
+// The communicator of all messages of a world.
 inline constexpr uint64_t kCommunicator = 1;
 
-// An operation of a NIC that is under way.
+// An operation of a NIC in flight.
 struct Transit {
-  // kFlag: a sender raises the receive's done word; kMail: of the control channel, of no request.
+  // kFlag: a sender raises the receive's done word. kMail: the control channel's, of no request.
   enum class Role : uint8_t { kData, kClear, kDone, kFlag, kMail };
-  // What comes next. kLateAck: its initiator's NIC has given it up.
+  // The next step. kLateAck: an acknowledgement after the initiator's NIC has lost the peer.
   enum class Stage : uint8_t { kFree, kRead, kEarlyAck, kLand, kCount, kAck, kLateAck };
 
   Stage stage = Stage::kFree;
   Role role = Role::kData;
-  bool delivery = false;  // its initiator hears of it when it is visible
-  bool acked = false;     // its initiator has heard of it though it has not landed
-  bool landed = false;    // its bytes are there, whatever its initiator will hear
+  bool delivery = false;  // acknowledged only when it is visible
+  bool acked = false;     // acknowledged early, before it landed
+  bool landed = false;    // its bytes have landed, even if it fails afterwards
   uint32_t from = 0, to = 0;
-  uint32_t request = 0;    // RequestName::index: whose operation it is; of a kMail nobody's
-  uint64_t owner = 0;      // the core's number for that request
+  uint32_t request = 0;    // RequestName::index of its request; a kMail has none
+  uint64_t owner = 0;      // the core's number of that request
   uint64_t iteration = 0;  // from 1
   uint64_t number = 0;     // among all operations of the world
   Packet packet;
-  uint64_t part = 0;             // kRead, kLand: bytes that were read, or have landed, in a step of their own; 0: none
-  std::byte* landing = nullptr;  // of a kLand of which a part has landed: where it begins
-  Code code = Code::kOk;         // what its initiator will hear
-  nic::CounterId counter{};      // of the target, that will count what lands; none: nothing will
+  uint64_t part = 0;             // kRead, kLand: bytes that an earlier step has read or landed; 0: none
+  std::byte* landing = nullptr;  // where it lands, once that has begun
+  Code code = Code::kOk;         // the result for its initiator
+  nic::CounterId counter{};      // of the target: counts it; invalid: none
   const std::byte* payload = nullptr;
   std::vector<std::byte> bytes;  // as read from the source
 
-  // Whether some of it has landed that is not counted.
+  // True if some of it has landed, but it is not counted yet.
   bool is_landing() const { return stage == Stage::kCount || (stage == Stage::kLand && part > 0); }
 };
 
-// Of a receive's buffer beyond its message, and of any in its gaps.
+// Fills a receive's buffer beyond its message, and the gaps of any buffer.
 inline constexpr std::byte kUntouched{0xEE};
-// Of memory that is not the request's any more.
+// Fills memory that no longer belongs to a request.
 inline constexpr std::byte kFreed{0xDD};
 
-// What a message holds in iteration i, from 1: different in every word of every iteration of every message.
+// Fills in the content of a message in an iteration, from 1. All words of all contents differ.
 void fill_content(std::vector<std::byte>& buffer, uint32_t message, uint64_t iteration);
-// The layout of so many bytes, more than none, in runs with gaps between and behind them, and the length of a buffer
-// for it.
+// Returns a layout of `bytes` > 0 bytes with gaps between and behind them, and its buffer's length.
 std::shared_ptr<const gpu::Layout> layout_with_gaps(uint64_t bytes);
 uint64_t length_with_gaps(uint64_t bytes);
-// The place in the side's buffer of a byte of what it transfers.
+// Returns where byte `byte` of the message is in the side's buffer.
 uint64_t place_of(const Side& side, uint64_t byte);
-// What the side's buffer holds but for its gaps.
+// Returns the content of the side's buffer without the gaps.
 std::vector<std::byte> without_gaps(const Side& side);
-// Whether nobody has written into the gaps of the side's buffer.
+// True if nobody has written into the gaps of the side's buffer. Requires a layout.
 bool gaps_are_untouched(const Side& side);
-// Makes them and what is behind so many bytes of the message as if nobody had written there.
+// Resets the gaps, and all beyond `bytes` bytes of the message, to kUntouched.
 void clear_around(Side& side, uint64_t bytes);
-// Whether `bytes` are those from `offset` on of that content.
+// True if `bytes` are the `count` bytes at `offset` of that content.
 bool is_content(const std::byte* bytes, uint64_t count, uint64_t offset, uint32_t message, uint64_t iteration);
 
 struct Process {
-  // A stream with its queue.
   struct QueuedStream {
     StepStream stream;
     std::unique_ptr<core::Queue> queue;
   };
 
-  // The driver for Slingshot, between the core and the NIC.
+  // The driver for Slingshot (transport/cxi), between the core and the NIC.
   struct Driver {
-    // Opens it, over a libfabric that is `card`.
+    // Opens it over a libfabric whose card is `card`.
     Driver(World& world, StepNic& card, uint32_t rank, const ModelLimits& limits);
 
     StepFabric fabric;
     std::unique_ptr<ofi::OfiNic> nic;
-    bool idle = true;  // it could do nothing; whatever changes lets it try again
+    bool idle = true;  // it had nothing to do; any change lets it try again
   };
 
   Process(World& world, uint32_t rank, const ModelLimits& limits);
 
-  // What the core has for its NIC.
+  // The NIC that the core uses.
   nic::Nic& card() { return driver == nullptr ? static_cast<nic::Nic&>(nic) : *driver->nic; }
   const nic::Nic& card() const { return driver == nullptr ? static_cast<const nic::Nic&>(nic) : *driver->nic; }
 
-  // Whether that process is known to have ended: to its NIC, to the driver, or, as an operation of it has failed, to
-  // the control channel.
+  // True if the NIC, the driver or (by a failed operation) the control channel has lost the peer.
   bool has_lost(uint32_t peer) const {
     return nic.is_lost(peer) || card().is_lost(peer) || (card_mail != nullptr && card_mail->plane().lost(peer));
   }
@@ -159,38 +156,38 @@ struct Process {
   StepNic nic;
   const std::unique_ptr<Driver> driver;
   core::Endpoint endpoint;
-  std::unique_ptr<CardMail> card_mail;  // null where messages of the control channel are handed over
+  std::unique_ptr<CardMail> card_mail;  // null: a Mailbox hands match cards over
   Mailbox mail;
   core::Matcher own_matcher;
-  core::Matcher& matcher;     // that, or the control plane's
-  std::vector<bool> cut_off;  // by rank: something that its control channel wrote there has failed
+  core::Matcher& matcher;     // own_matcher, or the control plane's
+  std::vector<bool> cut_off;  // by rank: an operation of the control channel to it has failed
   std::vector<std::unique_ptr<QueuedStream>> streams;
-  std::vector<uint32_t> requests;                // RequestName::index by the core's number for it, less 1
-  std::vector<core::WordPool::Word> done_words;  // likewise, of freed ones too
-  std::vector<nic::RemoteKey> counted_words;     // likewise: Scenario::counted_done of the core's exchange
+  std::vector<uint32_t> requests;                // RequestName::index, by the core's number less 1
+  std::vector<core::WordPool::Word> done_words;  // likewise, also of freed requests
+  std::vector<nic::RemoteKey> counted_words;     // likewise: core::Exchange::counted_done
 
-  bool killed = false;  // none of its agents will go again; its memory is nobody's
+  bool killed = false;  // none of its agents acts again; operations on its memory fail
   size_t next_action = 0;
-  size_t next_free = 0;             // of the requests of its action, a kFree: those before are freed
-  uint64_t untraced = 0;            // failures that it was told of without a request's name
-  uint64_t orphaned = 0;            // failures of requests that it freed before it was told: of these it must be
-  bool gave_up = false;             // was told that an operation failed, and ended its program
-  uint64_t failures_seen = 0;       // its NIC's, when it last looked for some
-  size_t asked = SIZE_MAX;          // the action that is a MPIX_Queue_wait which was called
-  uint64_t failures_announced = 0;  // ... when it last told the other sides
-  bool knows_nothing = false;       // ... it could not answer who asks it; whatever changes lets it try again
-  bool hears_of_failures = false;   // another process has told it of some, and it has not looked since
-  // How often it looked for what waits for lost peers since its NIC lost one: the first look leaves time for what the
-  // peer's last message has set going. Something standing that is rung is a reason to look once more.
+  size_t next_free = 0;             // in the requests of a kFree: those before it are freed
+  uint64_t untraced = 0;            // failures reported to it without naming a request
+  uint64_t orphaned = 0;            // failures of requests freed before the report: these must be reported
+  bool gave_up = false;             // a failure was reported, and its program has ended
+  uint64_t failures_seen = 0;       // its NIC's failures() when the program last looked
+  size_t asked = SIZE_MAX;          // the kSync or kComplete that has looked once; SIZE_MAX: none
+  uint64_t failures_announced = 0;  // its NIC's failures() when it last told its peers
+  bool knows_nothing = false;       // it cannot answer its peers yet; any change lets it try again
+  bool hears_of_failures = false;   // a peer has caused failures since the program last looked
+  // How often it has looked for requests that wait for lost peers, since its NIC lost one. It looks
+  // twice: the last message may still take effect. A ring or a stale read leads to one more look.
   uint32_t looks = 0;
-  std::vector<uint32_t> unfound;  // ranks that have been killed, of which its NIC is still to find out
-  bool wants_room = false;        // its action found no room; whatever changes lets it try again
-  bool waits_in_vain = false;     // ... its MPIX_Queue_wait found nothing new
-  uint64_t standing_done = 0;     // iterations of its standing requests that had completed when it last kept up
-  bool kept_up = true;            // it handed over all that was due then
-  bool overflow_idle = false;     // its overflow could do nothing; whatever changes lets it try again
-  std::vector<uint32_t> firing;   // counters with entries that are ready, whose agents are enabled
-  std::vector<core::Request*> scratch;
+  std::vector<uint32_t> unfound;        // killed ranks that its NIC has not noticed yet
+  bool wants_room = false;              // its action could not be done; any change lets it try again
+  bool waits_in_vain = false;           // ... as its MPIX_Queue_wait found nothing new
+  uint64_t standing_done = 0;           // completed iterations of its standing requests at the last keep_up()
+  bool kept_up = true;                  // that call posted all that was due
+  bool overflow_idle = false;           // its overflow could do nothing; any change lets it try again
+  std::vector<uint32_t> firing;         // counters with ready entries, whose kFire agents are enabled
+  std::vector<core::Request*> scratch;  // the requests of its action
 };
 
 }  // namespace lanyard::nicsim
