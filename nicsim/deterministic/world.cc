@@ -52,7 +52,7 @@ void World::toggle(uint32_t agent) {
 
 StepKind World::kind_of(uint32_t agent) const {
   if (agent < first_transit_) {
-    // Of kinds that the world does not have none lies behind the next one's first.
+    // A kind without agents has the same first agent as the next kind: upper_bound() passes it by.
     const auto next = std::upper_bound(first_agent_.begin(), first_agent_.end(), agent % stride_);
     return static_cast<StepKind>(next - first_agent_.begin() - 1);
   }
@@ -182,7 +182,7 @@ Status World::insist(Process& process, const std::function<Status()>& call) {
   return status;
 }
 
-// ---- In words
+// ---- Descriptions
 
 std::string World::describe(uint32_t agent) const {
   const StepKind kind = kind_of(agent);
@@ -290,8 +290,8 @@ std::string World::describe(const Process& process, nic::CounterId counter) cons
   return "the queue's shared trigger";
 }
 
-// ---- Fingerprints: of all that matters for later steps or for an oracle, and of nothing that tells
-// how the world came there (places in lists, addresses, numbers of steps).
+// ---- Fingerprints: hashes of all that matters for later steps or for an oracle. They leave out
+// how the world got there (places in lists, addresses, numbers of steps).
 
 namespace {
 
@@ -309,7 +309,7 @@ class Digest {
     high_ = (high_ + value + 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
     high_ ^= high_ >> 29;
   }
-  // Things that have no order among themselves: each a digest of its own, added up.
+  // Adds one of several things that have no order among themselves.
   void add_one_of_many(const Digest& thing) {
     low_sum_ += scramble(thing.low_);
     high_sum_ += scramble(thing.high_ + 1);
@@ -356,8 +356,8 @@ void add_nic(Digest& digest, const StepNic& nic, bool stale_reads) {
       add_entry(digest, counter, model.threshold_of(*entry), model.op_of(*entry));
     digest.add(waiting);
   }
-  // Among the ready entries only those of one counter have an order; which is that of their thresholds, but for such as
-  // were ready when they came: the place among its own makes the difference.
+  // Only ready entries of one counter have an order: by threshold, except those that were ready
+  // when posted. So add the place of each among those of its counter.
   for (auto entry = model.ready(); entry; entry = model.next_ready(*entry)) {
     uint64_t place = 0;
     for (auto before = model.ready(); before != entry; before = model.next_ready(*before))
@@ -368,7 +368,7 @@ void add_nic(Digest& digest, const StepNic& nic, bool stale_reads) {
     digest.add_one_of_many(one);
   }
   digest.add(nic.holds() ? 1 : 0);
-  digest.add(nic.posting());  // so that no entry counts as one that has arrived
+  digest.add(nic.posting());  // separates these entries from those that have arrived
   for (const nic::DeferredOp& op : nic.postings())
     add_entry(digest, op.trigger.value, op.threshold, op.op);
 }

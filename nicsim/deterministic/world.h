@@ -1,15 +1,15 @@
-// World: a job of MPI processes with their streams and NICs as plain state. Nothing happens but the steps that a
-// Chooser picks. The shipped protocol (transport/core) runs on the simulator's model (nicsim/model), and after every
-// step the oracles look.
+// World: a job of MPI processes with their streams and NICs, as plain state. Nothing happens except
+// the steps that a Chooser picks. The shipped protocol (transport/core) runs on the simulator's
+// model (nicsim/model). The oracles check the state after every step.
 //
-// A step belongs to an agent, which is enabled or not. What an operation goes through is several steps, so that
-// everything can come in between:
+// Each step belongs to an agent, which is enabled or not. An operation takes several steps, so that
+// anything may happen in between:
 //
-//   host: an action -> each entry posted -> stream: an item -> a ring under way -> it lands on its counter
-//   an entry fires -> its source is read -> the bytes land -> the target counts -> the initiator hears of it
+//   host: an action -> each entry posted -> stream: an item -> a ring in flight -> it lands
+//   an entry fires -> its source is read -> the bytes land -> the target counts -> the ack arrives
 //
-// A World lives in an arena of its own: save() and restore() take it to any earlier state for the price of a copy.
-// Threads: a world belongs to one at a time; several worlds may live in several threads.
+// A World lives in its own arena: save() and restore() return it to any earlier state at the price
+// of a copy. Threads: one at a time may use a world; several worlds may run in several threads.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_WORLD_H_
 #define LANYARD_NICSIM_DETERMINISTIC_WORLD_H_
 
@@ -31,66 +31,66 @@
 
 namespace lanyard::nicsim {
 
-// What kind of trouble. The program's exit status tells them apart (exit_status()).
+// The kind of a finding. The program's exit status tells them apart (exit_status()).
 enum class Finding : uint8_t {
   kNone,
   kIntegrity,       // wrong, early or overwritten data
-  kOrder,           // something ran before what it has to wait for, or a NIC broke its rules
-  kDeadlock,        // nothing can go on
-  kLivelock,        // much happens and nothing comes of it
-  kLeak,            // entries, counts or failures that do not add up
+  kOrder,           // an operation ran too early, or a NIC broke its rules
+  kDeadlock,        // nothing can continue
+  kLivelock,        // many steps without progress
+  kLeak,            // entries, counters or failures do not add up
   kNondeterminism,  // the same schedule gave two different runs
-  kUser,            // the program's own mistake
+  kUser,            // the program itself is wrong
 };
 const char* finding_name(Finding finding);
-// 0 for kNone, 10 to 16 for the others in their order; 1 and 2 remain for other trouble and wrong usage.
+// 0 for kNone, 10 to 16 for the others in order. 1 and 2 are for other errors and wrong usage.
 inline int exit_status(Finding finding) { return finding == Finding::kNone ? 0 : 9 + static_cast<int>(finding); }
 
-// What an oracle found.
+// The finding of an oracle.
 struct Report {
   Finding finding = Finding::kNone;
   const char* oracle = "";
   std::string text;
-  uint64_t step = 0;  // after which it was found, from 1
+  uint64_t step = 0;  // it was found after this step, counted from 1
 
   bool ok() const { return finding == Finding::kNone; }
 };
 
-// How streams ring. By calls as streams of the host do on the threaded card, which has words with sums besides.
+// How streams ring. kCalls: by calls, as on the threaded NIC, which also has words for sums.
 enum class Bells : uint8_t { kCalls, kRegisters, kWords, kTotals };
 
 struct WorldOptions {
-  uint32_t depth = 0;          // deferred-work entries of each NIC; 0: enough for everything at once
-  uint32_t in_flight = 0;      // operations that a NIC has under way at most; 0: enough
-  bool overflow = true;        // the core's; else a start that does not fit is refused, or waits
-  bool blocking_post = false;  // a post that finds no entry holds the host up, in the midst of a start: no reservation
+  uint32_t depth = 0;          // entries of each NIC; 0: enough for all starts at once
+  uint32_t in_flight = 0;      // most operations in flight on a NIC; 0: enough
+  bool overflow = true;        // if false, a start that does not fit is refused or waits
+  bool blocking_post = false;  // a start may block halfway for an entry: nothing is reserved
   core::Strategy strategy = core::Strategy::kTargetCounter;
-  bool early_acks = false;  // who did not ask for delivery may hear of an operation before it lands
-  bool torn = false;        // a source may be read, and bytes may land, in two steps
+  bool early_acks = false;  // without delivery level, the ack may arrive before the operation lands
+  bool torn = false;        // sources may be read, and bytes may land, in two steps
   uint64_t max_message_bytes = uint64_t{1} << 20;
-  bool uneven = false;  // of odd ranks' NICs it is half of that
+  bool uneven = false;  // NICs of odd ranks have half of max_message_bytes
   Bells bells = Bells::kCalls;
-  // The core's card is the driver over libfabric (transport/cxi), over a libfabric of the world's. Not with
-  // `blocking_post`, bells other than calls, or programs that capture: the driver cannot do those.
+  // The core uses the driver over libfabric (transport/cxi), with a libfabric of this world. Not
+  // with `blocking_post`, bells other than calls, or standing requests: the driver cannot do those.
   bool driver = false;
-  // Cards carry the messages of the control channel; else they are handed over. Not with `scarce`, as who has no region
-  // for a peer gives it up, nor with a driver; takes CardMail::kLeastMessageBytes.
+  // NICs carry the messages of the control channel; if false, the world does. Not with `driver` or
+  // `scarce` (without a region the peer is lost). Needs CardMail::kLeastMessageBytes.
   bool mail_by_card = false;
-  // Which faults a Chooser is asked about.
+  // Faults that the Chooser may inject.
   bool failures = false;
-  bool cut_mail = false;  // with `mail_by_card` and `failures`: the way between two NICs fails, as mail goes over it
+  bool cut_mail = false;  // with `mail_by_card` and `failures`: failed mail cuts off two NICs
   bool lost_rings = false;
   bool no_room = false;
-  bool scarce = false;  // a counter or a region is refused once, and there when it is asked for again
+  bool scarce = false;  // a counter or a region is refused; the core may ask again and gets it
   bool stale_reads = false;
-  bool late_events = false;     // with a driver: the queue of what has ended shows nothing yet
-  bool frozen_reads = false;    // ends when nothing else moves
-  bool stolen_entries = false;  // ... and so does this
-  bool kills = false;           // of one process, or of two where there are more
-  uint64_t age = 0;             // iterations that every request has behind it when the world begins
-  uint64_t max_steps = 0;       // more are a livelock; 0: far more than the exchange needs
+  bool late_events = false;     // with `driver`: its completion queue shows events late
+  bool frozen_reads = false;    // until nothing else moves
+  bool stolen_entries = false;  // likewise
+  bool kills = false;           // of one process, or of two if there are three or more
+  uint64_t age = 0;             // iterations completed by every request before the world begins
+  uint64_t max_steps = 0;       // more are a livelock; 0: far more than the program needs
 
-  // The longest message of that rank's NIC, and of those that go from one rank to another.
+  // The longest message of one rank's NIC, and the longest from one rank to another.
   uint64_t longest(uint32_t rank) const {
     return uneven && rank % 2 == 1 ? std::max<uint64_t>(max_message_bytes / 2, 1) : max_message_bytes;
   }
@@ -99,7 +99,7 @@ struct WorldOptions {
 
 enum class StepKind : uint8_t {
   // Agents of a rank, in this order: one for each stream, two for each counter. The last four exist
-  // in worlds with drivers, standing requests, kills and mail.
+  // only in worlds with drivers, standing requests, kills and mail.
   kHost,
   kPost,
   kOverflow,
@@ -110,7 +110,7 @@ enum class StepKind : uint8_t {
   kKeepUp,
   kLoss,
   kMail,
-  // Of an operation under way.
+  // Steps of an operation in flight.
   kRead,
   kLand,
   kCount,
@@ -118,41 +118,41 @@ enum class StepKind : uint8_t {
 };
 inline constexpr uint32_t kStepKinds = static_cast<uint32_t>(StepKind::kAck) + 1;
 const char* step_name(StepKind kind);
-const char* role_name(Transit::Role role);  // "write", "clear-to-send", "done word", "flag"
+const char* role_name(Transit::Role role);  // "write", "clear-to-send", "done word", "flag", "mail"
 
 class World {
  public:
-  // `exchange` is valid and outlives the world. Its requests are matched, but for those that their program matches.
+  // `exchange` is valid and outlives the world. Matches all requests that no program matches.
   World(const Scenario& exchange, const WorldOptions& options);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // Takes one step; false where none can be taken, or the run is over.
+  // Takes one step. Returns false if none is enabled, or if the run is over.
   bool step(Chooser& chooser);
-  // Takes steps until none can be taken or something was found, then judges the end.
+  // Takes steps until none is enabled or something is found, then judges the end.
   const Report& run(Chooser& chooser);
   const Report& report() const { return report_; }
 
-  // To the beginning: the state is the same as a fresh world's.
+  // Returns to the beginning: the same state as that of a fresh world.
   void reset() { restore(beginning_); }
   void save(Arena::Image& image) const { arena_.save(image); }
-  // Requires an image of this world; what was found since is forgotten.
+  // Requires an image of this world. Forgets the findings of all steps.
   void restore(const Arena::Image& image);
 
-  // ---- What may happen next
+  // ---- Agents
   std::span<const uint32_t> enabled() const { return state_->enabled; }
   StepKind kind_of(uint32_t agent) const;  // of its next step
   uint32_t rank_of(uint32_t agent) const;
-  // Of its counter, or of its stream.
+  // The agent's counter or stream.
   uint32_t index_of(uint32_t agent) const {
     return agent % stride_ - first_agent_[static_cast<size_t>(kind_of(agent))];
   }
-  // The operation that the agent stands for; null where it is no operation under way.
+  // Returns the agent's operation in flight; null if the agent belongs to a rank.
   const Transit* transit_of(uint32_t agent) const {
     return agent < first_transit_ ? nullptr : &state_->transits[agent - first_transit_];
   }
-  // "rank 1: write of (send of 1 to 0, tag 3) iteration 2 lands"
+  // "rank 0: write of (send of 1 to 0, tag 3) iteration 2: lands"
   std::string describe(uint32_t agent) const;
   // "start (send of 1 to 0, tag 3)"
   std::string describe(const Action& action) const;
@@ -160,31 +160,31 @@ class World {
   std::string describe(const Process& process, const nic::Op& op) const;
   std::string describe(const Process& process, nic::CounterId counter) const;
   Transit::Role role_of(const Process& process, const nic::Op& op) const;
-  // The agent whose step comes next without a choice, as it is the only one.
+  // Returns the agent if exactly one is enabled: there is no choice then.
   std::optional<uint32_t> forced() const {
     return state_->enabled.size() == 1 ? std::optional<uint32_t>(state_->enabled.front()) : std::nullopt;
   }
 
   // ---- What has happened
   uint64_t steps() const { return state_->steps; }
-  // Whether graphs or kernels start requests.
+  // True if graphs or kernels start requests.
   bool programs_stand() const { return programs_stand_; }
   bool is_killed(uint32_t rank) const { return process(rank).killed; }
-  // Processes that were killed.
+  // The number of killed processes.
   uint32_t deaths() const { return state_->deaths; }
-  // Whether something has failed that the control channel of one of the two wrote to the other one, who lives: nothing
-  // gets from one to the other any more.
+  // True if an operation of one's control channel to the other has failed: nothing passes between
+  // the two any more.
   bool are_cut(uint32_t one, uint32_t other) const {
     return process(one).cut_off[other] || process(other).cut_off[one];
   }
-  // Of all steps so far, in order: equal runs have equal hashes, whatever compiled them.
+  // A hash of all steps so far, in order. Equal runs have equal hashes, with every compiler.
   uint64_t trace_hash() const { return state_->trace_hash; }
-  bool finished() const;  // every program has ended and every stream is empty, but for a process that was killed
+  bool finished() const;  // all programs that were not killed have ended, with empty streams
   struct Fingerprint {
     uint64_t low = 0, high = 0;
     friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
   };
-  // Equal for equal states, whatever way led there; for different ones different but for one chance in 2^128.
+  // Equal for equal states, however reached. Differs for different ones, except once in 2^128.
   Fingerprint fingerprint() const;
 
   const Scenario& scenario() const { return scenario_; }
@@ -196,24 +196,24 @@ class World {
   // ---- For the parts of the world, during a step
   Process& process(uint32_t rank) { return *state_->processes[rank]; }
   Side& side(uint32_t request) { return state_->sides[request]; }
-  // The run is over; the first finding stands. Cold: what makes up the text of a finding is out of every step's way.
+  // Ends the run; the first finding stays. Cold: keeps the code for texts off the path of a step.
   [[gnu::cold]] void find(Finding finding, const char* oracle, const std::string& text);
   // "the send of 0 to 1, tag 7 ..."; "rank 0: ..."
   [[gnu::cold]] void find(Finding finding, const char* oracle, RequestName request, const std::string& text);
   [[gnu::cold]] void find(Finding finding, const char* oracle, const Process& process, const std::string& text);
   bool chance(ChoiceKind kind) { return draw(2, kind) != 0; }
   uint32_t draw(uint32_t n, ChoiceKind kind);  // 0 while the world is built
-  // Faults that end when nothing else moves have ended.
+  // True once lasting faults have ended, because nothing else moved.
   bool faults_have_ended() const { return state_->faults_have_ended; }
-  // An operation of that rank's NIC has started: it is under way, or has failed, as its peer is lost.
+  // An operation of the NIC has started: it is in flight, or has failed because its peer is lost.
   void started(uint32_t rank, const nic::Op& op, const std::optional<Launch>& launched);
-  // An operation has failed without being under way: its peer is lost, or libfabric refused it.
+  // An operation has failed without being in flight: its peer is lost, or libfabric refused it.
   void failed_at_once(uint32_t rank, const nic::Op& op);
-  // Whether that agent of the rank's may take a step. `index`: of its counter, or of its stream.
+  // Enables or disables an agent of the rank. `index`: its counter or its stream.
   void set_enabled(uint32_t rank, StepKind kind, bool on, uint32_t index = 0) {
     set_enabled(agent(rank, kind, index), on);
   }
-  // visit(index) of a request and of those that it is merged with.
+  // Calls visit(index) for a request and all others of its exchange.
   template <typename Visit>
   void for_each_merged(uint32_t request, Visit visit) const {
     const Side& side = state_->sides[request];
@@ -222,7 +222,7 @@ class World {
     for (const core::Request* member : side.core->exchange->members)
       visit(process(side.rank).requests[member->number - 1]);
   }
-  // visit(index) of each request of the other set of its rank's, where the program has it in one of two.
+  // Calls visit(index) for each request of the other set, if the program has two sets.
   template <typename Visit>
   void for_each_of_other_set(uint32_t request, Visit visit) const {
     const RequestName mine{request};
@@ -232,44 +232,43 @@ class World {
                                           state_->sides[index].rank == state_->sides[request].rank)
         visit(index);
   }
-  // By its program: whether messages of the other set stand for clear-to-sends of this message; and whether they do for
-  // any of the two sets that the request is of, so that these must be started in turn.
+  // True if messages of the other set imply the clear-to-sends of this message (P11).
   bool is_implied(uint32_t request) const { return implied_[request / 2]; }
-  // Whether the flag of the message is an increment of its receive's done word: of one that is merged it is not.
+  // True if the flag of the message increments its receive's done word. In an exchange it does not.
   bool flags_tell_stream(uint32_t request) const { return scenario_.merged({request | 1}) == 0; }
+  // True if a message of its exchange is implied: its two sets must then be started in turn.
   bool takes_turns(uint32_t request) const;
-  // Whether its program has given the receive's buffer to the exchange for that iteration, which is implied: from the
-  // match on, and by the start before, which is of the other set.
+  // True if the receive's program has given the buffer to the exchange for this iteration, whose
+  // clear-to-send is implied (P12): at the match, or by the previous start, of the other set.
   bool is_given(uint32_t receive, uint64_t iteration) const;
-  // Whether a step is being taken; else the world is built or judged.
+  // True during a step; false while the world is built or judged.
   bool is_running() const { return chooser_ != nullptr; }
-  // Whatever has landed in that region of that rank's, and has not been counted, is.
+  // Lets operations that are landing in that region of the rank land and be counted.
   void finish_landing(uint32_t rank, uint64_t key);
-  // Whether starts of the send whose trigger that is may fire by clear-to-sends alone: its receive failed and was let
-  // go.
+  // True if clear-to-sends alone may fire starts of this send: its receive failed and was released.
   bool may_run_ahead(uint32_t rank, nic::CounterId trigger) const;
-  // While the thread of that rank's driver drives, other threads of the process may do something.
+  // Lets other threads of the process act while the thread of its driver drives.
   void act_meanwhile(uint32_t rank);
-  // Whether the operation is the control channel's.
+  // True if it is an operation of the control channel.
   static bool is_mail(const nic::Op& op) { return op.context == core::ControlChannel::kContext; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // All that a run changes: in the arena.
+  // All that a run changes. In the arena.
   struct State {
     std::vector<std::unique_ptr<Process>> processes;
-    std::vector<Side> sides;        // by RequestName::index
-    std::vector<Transit> transits;  // places
-    std::vector<uint32_t> free_transits;
-    std::vector<uint64_t> promises;  // by message
-    std::vector<uint32_t> enabled;   // agents
-    std::vector<uint32_t> place;     // of an agent in `enabled`, or kNone
+    std::vector<Side> sides;              // by RequestName::index
+    std::vector<Transit> transits;        // by place
+    std::vector<uint32_t> free_transits;  // unused places
+    std::vector<uint64_t> promises;       // by message
+    std::vector<uint32_t> enabled;        // agents
+    std::vector<uint32_t> place;          // by agent: its index in `enabled`, or kNone
     uint64_t steps = 0;
     uint64_t trace_hash = 0;
     uint64_t launched = 0;
     uint32_t deaths = 0;
-    uint32_t driving = kNone;  // rank whose driver's own thread drives
+    uint32_t driving = kNone;  // the rank whose driver's thread drives
     bool faults_have_ended = false;
   };
 
@@ -278,7 +277,7 @@ class World {
   void connect_mail();
   void deliver_mail();
   void match();
-  // Makes a call of the core; if the NIC had nothing left, once more. It leaves nothing open.
+  // Calls the core; calls again if the NIC had no resources. A refused call must leave none open.
   Status insist(Process& process, const std::function<Status()>& call);
   void new_request(uint32_t index);
   void grow_old(Side& side, uint32_t index);
@@ -290,7 +289,7 @@ class World {
     return rank * stride_ + first_agent_[static_cast<size_t>(kind)] + index;
   }
   bool is_enabled(uint32_t agent) const { return state_->place[agent] != kNone; }
-  // Most of the time nothing changes.
+  // Inline, because most calls change nothing.
   void set_enabled(uint32_t agent, bool on) {
     if (is_enabled(agent) != on)
       toggle(agent);
@@ -298,10 +297,10 @@ class World {
   void toggle(uint32_t agent);
   void enable_transit(uint32_t place) { set_enabled(first_transit_ + place, true); }
 
-  // A check that fails in what runs here is a finding like those of the oracles.
+  // A check that fails in `steps` is a finding, like those of the oracles.
   void take_all(const std::function<void()>& steps);
   bool take_one(Chooser& chooser);
-  // One lives, whatever happens.
+  // At least one process lives.
   uint32_t most_deaths() const { return std::min(std::max(scenario_.ranks(), 2u) - 1, 2u); }
   void take(uint32_t number);
   void kill(Process& process);
@@ -312,13 +311,13 @@ class World {
   void mark(Process& process, const Action& action, size_t before);
   void mark_move(const Action& action, StepItem& item);
   void enter(uint32_t queue, std::span<StepItem> items);
-  // Whether that holds for the side of each request that the action is about.
+  // True if holds(side) for every request of the action.
   template <typename Holds>
   bool all_of(const Action& action, Holds holds) const {
     return std::all_of(action.requests.begin(), action.requests.end(),
                        [&](RequestName request) { return holds(side(request)); });
   }
-  // Whether words in memory say that nothing of these requests is under way.
+  // True if, by the words in memory, nothing of these requests is in flight.
   bool is_complete(const Action& action) const {
     return all_of(action, [](const Side& side) { return side.core->complete(); });
   }
@@ -332,7 +331,7 @@ class World {
   bool sync(Process& process, const Action& action);
   void release(Process& process, const core::Request& failed);
   void note_released(Side& side, bool complete);
-  // Whether MPIX_Queue_wait, looking again, may find a failure.
+  // True if MPIX_Queue_wait may find a failure when it looks again.
   bool has_news(const Process& process) const {
     return process.card().failures() != process.failures_seen || process.hears_of_failures ||
            ((options_.failures || options_.kills) && process.asked != process.next_action) ||
@@ -355,7 +354,7 @@ class World {
   void take_overflow(Process& process);
   void take_drive(Process& process);
   bool may_start_meanwhile(const Process& process);
-  // After each step, where there are drivers.
+  // Call after each step if there are drivers.
   void drivers_changed();
   void launch_captured(Process& process, uint32_t queue);
   void stands_now(Process& process, Side& side);
@@ -385,7 +384,7 @@ class World {
   void tell_initiator(const Transit& transit);
   void put_down(Process& process, const Transit& transit, nic::CounterId completion);
   void give_back(uint32_t place);
-  // After a step that changed it: which of its agents are enabled now.
+  // Call after a step that changed it: enables and disables its agents.
   void nic_changed(Process& process);
   void streams_changed(Process& process);
   void host_changed(Process& process);
@@ -395,17 +394,17 @@ class World {
   const Scenario& scenario_;
   const std::vector<bool> implied_;  // by message; outside the arena
   WorldOptions options_;
-  // Agents of a rank; the first of each kind among them; agents of all ranks.
-  uint32_t stride_ = 0;
+  uint32_t stride_ = 0;  // agents of a rank
+  // By StepKind: the first agent of this kind among those of a rank.
   std::array<uint32_t, static_cast<size_t>(StepKind::kRead)> first_agent_{};
-  uint32_t first_transit_ = 0;
+  uint32_t first_transit_ = 0;  // agents of all ranks; those of `transits` follow
   bool has_mail_ = false, programs_stand_ = false;
   Arena arena_;
   Arena::Image beginning_;
   State* state_ = nullptr;
-  Chooser* chooser_ = nullptr;  // during a step
+  Chooser* chooser_ = nullptr;  // null except during a step
   Report report_;               // outside the arena
-  Report stillborn_;            // what was found while it was built; likewise
+  Report stillborn_;            // the finding while it was built; likewise
 };
 
 }  // namespace lanyard::nicsim

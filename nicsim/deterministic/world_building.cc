@@ -1,4 +1,4 @@
-// How a World comes to be: processes with as much as their programs need, whose requests are matched.
+// Builds a World: processes with the resources that their programs need, and matched requests.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -10,10 +10,10 @@ namespace lanyard::nicsim {
 
 namespace {
 
-constexpr size_t kShort = 16;        // bytes of a message that most workloads have
-constexpr uint64_t kPlenty = 1'000;  // steps an operation that no sane run needs
+constexpr size_t kShort = 16;        // bytes; most messages are no longer
+constexpr uint64_t kPlenty = 1'000;  // steps per operation; no sane run needs so many
 
-// Whether the program matches the request before it does anything else with it.
+// True if the first thing that the program does with the request is to match it.
 bool is_matched_by(const HostProgram& program, RequestName request) {
   for (const Action& action : program.actions())
     if (std::find(action.requests.begin(), action.requests.end(), request) != action.requests.end())
@@ -21,12 +21,12 @@ bool is_matched_by(const HostProgram& program, RequestName request) {
   return false;
 }
 
-// What the requests of a rank need of its NIC.
+// The resources that the requests of a rank need from its NIC.
 struct Needs {
   uint32_t counters = 0;
   uint32_t regions = 0;
   uint32_t queues = 1;
-  uint64_t entries = 0;    // of all starts together
+  uint64_t entries = 0;    // for all starts together
   uint64_t in_flight = 0;  // operations of one start of each request
 };
 
@@ -34,7 +34,7 @@ uint64_t pieces_of(const Scenario::Message& message, const WorldOptions& options
   return core::pieces_of(message.options.bytes, options.longest(message.from, message.to));
 }
 
-// Of one start.
+// The maximum number of operations of one start.
 uint64_t operations_of(const Scenario& exchange, RequestName request, const WorldOptions& options) {
   return 2 + (request.receive() ? 0 : pieces_of(exchange.messages()[request.message()], options));
 }
@@ -45,11 +45,11 @@ std::vector<Needs> needs_of(const Scenario& exchange, const WorldOptions& option
   const auto have = [&](RequestName request) {
     Needs& mine = needs[exchange.rank_of(request)];
     const bool receive = request.receive();
-    // A receive may be an exchange by itself, or have a sender that merges, which need not be that of its own message;
-    // and a merged send counts its own writes where it raises a flag.
+    // A receive needs a second counter if it is merged alone, or if its sender is merged (P9),
+    // which may be another message's. A merged send with flags counts its own writes (P8).
     const bool more = receive ? exchange.merges() : flags && exchange.merged(request) != 0;
     mine.counters += (receive ? 1 : 2) + (more ? 1 : 0);
-    // Of an exchange with two sets, the words that tell of the other.
+    // With two sets, one region more for the word that the other set's trigger counts.
     mine.regions += (receive && !flags ? 1 : 2) + (exchange.set(request) != 0 ? 1 : 0);
   };
   for (uint32_t index = 0; index < 2 * exchange.messages().size(); ++index) {
@@ -60,7 +60,7 @@ std::vector<Needs> needs_of(const Scenario& exchange, const WorldOptions& option
     Needs& mine = needs[rank];
     mine.queues = exchange.program(rank).queues();
     mine.counters += mine.queues;
-    std::vector<uint64_t> captured(mine.queues);  // entries of a launch
+    std::vector<uint64_t> captured(mine.queues);  // by queue: entries of one launch
     uint64_t* entries = &mine.entries;
     for (const Action& action : exchange.program(rank).actions()) {
       const auto requests = static_cast<uint32_t>(action.requests.size());
@@ -70,16 +70,16 @@ std::vector<Needs> needs_of(const Scenario& exchange, const WorldOptions& option
       const bool is_captured = entries != &mine.entries;
       switch (action.kind) {
         case Action::Kind::kCapture: *(entries = &captured[action.queue]) = 0; break;
-        case Action::Kind::kCaptured:  // what is captured stands, though nobody launches it
+        case Action::Kind::kCaptured:  // captured requests get entries ahead, even without a launch
           entries = &mine.entries;
           [[fallthrough]];
         case Action::Kind::kLaunch: mine.entries += captured[action.queue]; break;
         case Action::Kind::kStart:
-          mine.counters += is_captured ? requests : 0;  // triggers of their own
+          mine.counters += is_captured ? requests : 0;  // a trigger for each
           [[fallthrough]];
         case Action::Kind::kKernelStart: *entries += started; break;
         case Action::Kind::kStand: mine.counters += requests; break;
-        case Action::Kind::kMatch:  // what was freed may be closed late, however often
+        case Action::Kind::kMatch:  // freed requests may close their resources late
           std::for_each(action.requests.begin(), action.requests.end(), have);
           break;
         default: break;
@@ -90,13 +90,13 @@ std::vector<Needs> needs_of(const Scenario& exchange, const WorldOptions& option
       mine.regions += CardMail::regions_for(exchange.ranks());
       mine.in_flight += uint64_t{CardMail::kInFlight} * exchange.ranks();
     }
-    // Slabs of words: 64, 128, 256 ... of them, two words a request at most and one more.
+    // Slabs of 64, 128, 256 ... words, for at most two words per request and one more.
     mine.regions += 8;
   }
   return needs;
 }
 
-// Whether the program fills the message and reads it, so that its content is known.
+// True if programs fill the message and read it, so that its content is known.
 bool is_checked(const Scenario& exchange, uint32_t message) {
   const auto has = [&](uint32_t rank, Action::Kind kind) {
     const auto& actions = exchange.program(rank).actions();
@@ -107,7 +107,7 @@ bool is_checked(const Scenario& exchange, uint32_t message) {
          has(exchange.messages()[message].to, Action::Kind::kUnpack);
 }
 
-// The packed memory of a request whose buffer has gaps; null: it has none. Whoever uses it later finds out.
+// Null if the buffer has no gaps. The packed memory is overwritten when freed, to find late uses.
 std::shared_ptr<gpu::Packing> packing_of(Side& side) {
   if (side.layout == nullptr)
     return nullptr;
@@ -142,7 +142,7 @@ World::World(const Scenario& exchange, const WorldOptions& options)
   arena_.save(beginning_);
 }
 
-// What is in the arena goes with it, unasked.
+// The State is not destroyed: its memory is the arena's.
 World::~World() = default;
 
 void World::build() {
@@ -156,7 +156,7 @@ void World::build() {
   }
   if (options_.max_steps == 0)
     options_.max_steps = kPlenty * (operations + 1);
-  // Of failures the other sides are told, and whether there were any is asked where senders raise flags.
+  // Peers are told of failures. With strategy B receivers also ask their senders about them (P3).
   has_mail_ = options_.mail_by_card || options_.failures || options_.kills || core::raises_flags(options_.strategy) ||
               scenario_.has({Action::Kind::kMatch, Action::Kind::kFree, Action::Kind::kWithdraw});
   programs_stand_ = scenario_.stands();
@@ -165,7 +165,7 @@ void World::build() {
   LANYARD_CHECK(!options_.mail_by_card ||
                     (!options_.driver && !options_.scarce && options_.longest(0, 1) >= CardMail::kLeastMessageBytes),
                 "the control channel cannot do that");
-  // As in StepKind.
+  // In the order of StepKind.
   const uint32_t agents[] = {
       1, 1, 1, queues, counters, counters, options_.driver, programs_stand_, options_.kills, has_mail_};
   static_assert(std::size(agents) == std::tuple_size_v<decltype(first_agent_)>);
@@ -184,10 +184,10 @@ void World::build() {
     const auto enough = static_cast<uint32_t>(2 * mine.in_flight + 2);
     limits.max_in_flight = options_.in_flight > 0 ? options_.in_flight : enough;
     limits.max_held = 1;
-    // Of a peer that dies all that is under way to it fails at once, and is to be told of.
+    // If a peer dies, all operations in flight to it fail at once, and each must have a record.
     limits.kept_failures = options_.failures || options_.kills ? std::max(64u, enough) : 4;
     limits.max_message_bytes = options_.longest(rank);
-    transits += enough;  // what has been acknowledged may still be to land
+    transits += enough;  // an operation may land after its ack
     Process& process = *state_->processes.emplace_back(std::make_unique<Process>(*this, rank, limits));
     for (uint32_t queue = 0; queue < mine.queues; ++queue) {
       Process::QueuedStream& queued = *process.streams.emplace_back(std::make_unique<Process::QueuedStream>());
@@ -198,7 +198,7 @@ void World::build() {
   if (options_.driver)
     introduce_drivers();
   state_->place.assign(first_transit_ + transits, kNone);
-  // What every run needs is allocated once, before the beginning is saved.
+  // Allocates what every run needs before the beginning is saved.
   state_->enabled.reserve(8 * scenario_.ranks());
   for (uint32_t place = 0; place < 2 * scenario_.ranks(); ++place) {
     state_->transits.emplace_back().bytes.reserve(kShort);
@@ -243,7 +243,7 @@ void World::match() {
     begin_match(index);
     if (options_.mail_by_card)
       deliver_mail();
-    // An offer goes to the receive's rank, the answer back: nobody else has mail.
+    // The offer goes to the receive's rank, the answer comes back. No other rank has mail.
     for (const uint32_t rank : {message.to, message.from}) {
       Process& process = *state_->processes[rank];
       while (!process.mail.under_way().empty()) {
@@ -263,7 +263,7 @@ void World::match() {
   }
 }
 
-// A fresh request for this side.
+// Makes a fresh request for this side.
 void World::new_request(uint32_t index) {
   const Scenario::Message& message = scenario_.messages()[index / 2];
   const MessageOptions& options = message.options;
@@ -306,7 +306,7 @@ void World::begin_match(uint32_t index) {
     return find(Finding::kOrder, "matching", RequestName{index}, "is not matched: " + status.message());
 }
 
-// Everybody's books on the request as if options_.age iterations had gone by.
+// Sets all counts of the request as if options_.age iterations had completed.
 void World::grow_old(Side& side, uint32_t index) {
   const uint64_t age = options_.age;
   Process& process = *state_->processes[side.rank];
@@ -324,7 +324,7 @@ void World::grow_old(Side& side, uint32_t index) {
       process.driver->fabric.cause(counter, Code::kOk, value);
   };
   const core::Exchange* exchange = core.exchange;
-  const bool first = exchange == nullptr || exchange->lead == &core;  // of those that share counters
+  const bool first = exchange == nullptr || exchange->lead == &core;  // once for shared counters
   core.starts = core.waits = side.starts = side.waits = age;
   grow(core.done, first);
   grow(core.moved, true);

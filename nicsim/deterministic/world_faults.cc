@@ -1,4 +1,4 @@
-// What goes wrong in a world beyond single operations: a process that is killed, and faults that last.
+// Faults of a World beyond single operations: killed processes, and faults that last.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace lanyard::nicsim {
 
-// Its host, streams and NIC stop where they are. What its NIC had sent still arrives; what it had not read yet is lost,
-// and so is whatever it would have been told. What goes to it fails.
+// Stops the host, streams and NIC of the process. Operations whose source its NIC has read still
+// arrive. Others are lost, and so are acks to it. Operations to it fail.
 void World::kill(Process& process) {
   process.killed = true;
   ++state_->deaths;
@@ -31,7 +31,7 @@ void World::kill(Process& process) {
   }
 }
 
-// A survivor's NIC finds out. What goes to the one that was killed fails now, and what comes from it is lost.
+// The NIC learns that a peer was killed. Operations to the peer fail; operations from it are lost.
 void World::take_loss(Process& process) {
   const uint32_t dead = process.unfound.front();
   process.unfound.erase(process.unfound.begin());
@@ -46,8 +46,8 @@ void World::take_loss(Process& process) {
     if (transit.stage == Transit::Stage::kFree || transit.stage == Transit::Stage::kLateAck)
       continue;
     if (transit.from == dead && transit.to == process.rank) {
-      // Cards count a clear-to-send as they add to its word: who finds the one finds the other.
-      // Likewise what was written to the control channel.
+      // A NIC counts a clear-to-send as it adds to the word, so nobody sees one without the other.
+      // The same holds for writes of the control channel.
       if (transit.stage == Transit::Stage::kCount &&
           (transit.role == Transit::Role::kClear || transit.role == Transit::Role::kMail))
         count_landing(process, transit);
@@ -103,9 +103,9 @@ bool World::has_news_of_losses(const Process& process) const {
          });
 }
 
-// Makes a call in which requests may fail though no operation of theirs did, and puts down which.
+// Makes a call in which requests may fail without a failed operation of theirs. Records which.
 void World::note_failures_told(Process& process, const std::function<void()>& call) {
-  // To take what a driver has put down lets it go on, and put down more.
+  // A driver whose failures are taken makes progress and may record more failures.
   const auto collect = [&process] {
     uint64_t known;
     do {
@@ -116,7 +116,7 @@ void World::note_failures_told(Process& process, const std::function<void()>& ca
   collect();
   const auto failures = [this](uint32_t request) {
     const Side& side = state_->sides[request];
-    // With those that did happen here, of which a driver may read some meanwhile.
+    // Failures beyond those of its operations. A driver may read some of the unread ones meanwhile.
     return side.core == nullptr ? int64_t{0}
                                 : static_cast<int64_t>(side.core->failures + unread_failures(side) - side.failed);
   };
@@ -142,17 +142,17 @@ void World::note_failures_told(Process& process, const std::function<void()>& ca
   }
 }
 
-// What waits for a process that has ended fails, and so does what was started since the other side was freed.
+// Fails requests whose peer has ended, and starts made after the other side was freed.
 void World::find_losses(Process& process) {
   if (!has_mail_)
     return;
   (void)process.nic.gave_stale_value();
   note_failures_told(process, [&] { process.endpoint.fail_requests_of_lost_peers(); });
-  // Who was told an old value of a counter looks again.
+  // After a stale read of a counter, look again.
   process.looks = process.nic.gave_stale_value() ? 1 : process.looks + 1;
 }
 
-// Nothing moves any more: lasting faults end, so that a protocol that only waited for that goes on.
+// Nothing moves any more: ends lasting faults, so that a protocol that only waits can continue.
 void World::end_faults() {
   if ((!options_.frozen_reads && !options_.stolen_entries) || std::exchange(state_->faults_have_ended, true))
     return;

@@ -1,5 +1,5 @@
-// Requests of a World that no host starts one by one: merged ones (transport/core/exchange.h), and
-// standing ones, which graphs or kernels start (transport/core/standing.h).
+// Requests of a World that hosts do not start one by one: merged ones (transport/core/exchange.h),
+// and standing ones, which graphs or kernels start (transport/core/standing.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace lanyard::nicsim {
 
 namespace {
 
-// Whether a message of the other set goes the other way, between the same two exchanges.
+// True if a message of the other set goes back, between the same two exchanges.
 bool has_answer(const Scenario& exchange, RequestName send) {
   const RequestName receive{send.index | 1};
   for (uint32_t index = 0; index < 2 * exchange.messages().size(); ++index) {
@@ -29,7 +29,7 @@ bool has_answer(const Scenario& exchange, RequestName send) {
   return false;
 }
 
-// What a kernel's start of a request is for its stream, or its wait.
+// Returns the stream item of a kernel's start of a request (`starts`), or of its wait.
 StepItem by_kernel(RequestName request, const core::Request& core, bool starts) {
   using Kind = gpu::StreamOp::Kind;
   const core::Standing& standing = *core.standing;
@@ -66,7 +66,7 @@ std::vector<bool> World::find_implied(const Scenario& exchange) {
 bool World::takes_turns(uint32_t request) const {
   bool implied = false;
   for_each_of_other_set(request, [&](uint32_t other) { implied = implied || is_implied(other); });
-  return implied;  // what is implied has its answer in the other set, which is implied, too
+  return implied;  // an implied message has an implied answer in the other set
 }
 
 bool World::is_given(uint32_t receive, uint64_t iteration) const {
@@ -82,7 +82,7 @@ bool World::is_given(uint32_t receive, uint64_t iteration) const {
   return reached >= (first ? start - 1 : start) && (!side.checked || side.filled + 1 >= iteration);
 }
 
-// Fresh requests of one rank, whose matches begin next: those that are merged become exchanges.
+// Makes exchanges of the merged ones. Requires fresh requests of one rank, not yet being matched.
 void World::merge(Process& process, std::span<const RequestName> requests) {
   std::map<uint32_t, std::array<std::vector<core::Request*>, 2>> exchanges;
   for (const RequestName request : requests)
@@ -114,8 +114,8 @@ void World::launch_captured(Process& process, uint32_t queue) {
   enter(queue, items);
 }
 
-// MPIX_Device_requests_create and _free. A set has completed when it is taken back. False where the program was told
-// of a failure, and ends.
+// MPIX_Device_requests_create and _free. Programs free a set only when it has completed. Returns
+// false if the program was told of a failure and ends.
 bool World::change_set(Process& process, const Action& action) {
   if (!collect(process, action))
     return true;
@@ -123,7 +123,7 @@ bool World::change_set(Process& process, const Action& action) {
   const bool stand = action.kind == Action::Kind::kStand;
   if (action.refused && !stand &&
       all_of(action, [&](const Side& side) { return process.endpoint.standing().is_complete(*side.core); }))
-    return true;  // it came too late to be a mistake
+    return true;  // it has completed meanwhile: no mistake any more
   const Status status =
       insist(process, [&] { return stand ? queue.stand(process.scratch) : queue.dismiss(process.scratch); });
   if (status.code() == Code::kFailed && is_told_of_failure(action)) {
@@ -140,7 +140,7 @@ bool World::change_set(Process& process, const Action& action) {
            refusal(Finding::kOrder, std::string("is a mistake, as its last start has not completed, and is ") +
                                         (status.ok() ? "not refused" : "refused, but some are dismissed"));
   }
-  // The program may not do that where what it is about is under way, or is not the kernels'.
+  // The refusal is right if a request is in flight, has failed, or is in that state already.
   if (!status.ok()) {
     const bool right = all_of(action, [stand](const Side& side) {
       return side.starts == side.waits && side.waited >= side.waits && side.failed == 0 && side.standing != stand;
@@ -159,7 +159,7 @@ bool World::change_set(Process& process, const Action& action) {
   return true;
 }
 
-// What the functions of lanyard_device.h do: one bell after the other, and waits until all have completed.
+// As the functions of lanyard_device.h: rings each bell in turn, or waits for each request in turn.
 void World::launch_kernel(Process& process, const Action& action) {
   if (!collect(process, action))
     return;
@@ -180,12 +180,12 @@ void World::stands_now(Process& process, Side& side) {
   side.standing = true;
 }
 
-// What was posted ahead has been cancelled, but for what is due already: clear-to-sends of a released
-// receive make entries due that nobody has started. The counts of graphs and kernels are gone: false
-// if a stream still has an item that uses them, which the core cannot see.
+// Entries posted ahead have been cancelled, except those already due: clear-to-sends of a released
+// receive make entries due without a start. The counts for graphs and kernels are gone. Returns
+// false if a stream still has an item that uses them, which the core cannot see.
 bool World::stands_no_more(Process& process, const Action& action, RequestName request) {
   Side& side = state_->sides[request.index];
-  side.standing = process.kept_up = false;  // others may go further ahead now
+  side.standing = process.kept_up = false;  // more entries may be posted for others now
   const NicModel& model = process.nic.model();
   uint64_t writes = side.data_fired, words = side.done_fired;
   for (auto entry = model.first_ready(); entry; entry = model.next_ready(*entry)) {
@@ -207,7 +207,7 @@ bool World::stands_no_more(Process& process, const Action& action, RequestName r
   return !used;
 }
 
-// Iterations of its standing requests that have completed; nothing where it has none.
+// Completed iterations of its standing requests; nothing if it has none.
 std::optional<uint64_t> World::standing_done(const Process& process) const {
   std::optional<uint64_t> done;
   for (const Side& side : state_->sides)
@@ -219,7 +219,7 @@ std::optional<uint64_t> World::standing_done(const Process& process) const {
 void World::take_keep_up(Process& process) {
   const size_t handed_over = process.endpoint.standing().keep_up();
   process.standing_done = standing_done(process).value_or(0);
-  // Whom the card told that it has no room, though it has, tries again.
+  // Try again if the card refused entries although it has room.
   const auto is_refused = [&](const Side& side) {
     return side.rank == process.rank && side.standing && !side.core->plan.empty() &&
            side.core->standing->posted == side.core->iterations_done() &&
@@ -229,7 +229,7 @@ void World::take_keep_up(Process& process) {
   handed_over > 0 ? nic_changed(process) : standing_changed(process);
 }
 
-// Whether there may be something to hand over.
+// Enables kKeepUp if there may be entries to post.
 void World::standing_changed(Process& process) {
   const std::optional<uint64_t> done = standing_done(process);
   set_enabled(process.rank, StepKind::kKeepUp, done && (*done != process.standing_done || !process.kept_up));

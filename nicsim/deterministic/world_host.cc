@@ -1,4 +1,4 @@
-// The host threads of a World: what they call, and when they can go on.
+// The host threads of a World: their calls, and when they can continue.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ void World::take_host(Process& process) {
       queued.stream.push({.kind = StepItem::Kind::kKernel, .action = action.kind, .message = action.message});
       break;
     case Action::Kind::kAwait: {
-      // For as many starts as the send will have had with its next one.
+      // Waits for one promise per start of the send, its next start included.
       const RequestName send{2 * action.message};
       if (side(send).core == nullptr)
         return find(Finding::kUser, "lifetime", send, "is awaited after it was freed");
@@ -63,8 +63,7 @@ void World::take_host(Process& process) {
   streams_changed(process);
 }
 
-// Whether the last starts have completed, as the program asks again and again; it gives up where it is told of a
-// failure.
+// Polls whether the last starts have completed. Ends the program if it is told of a failure.
 bool World::see_complete(Process& process, const Action& action) {
   if (!collect(process, action))
     return true;
@@ -86,7 +85,7 @@ bool World::see_complete(Process& process, const Action& action) {
   return true;
 }
 
-// The core's requests of the action, into `scratch`; false where one was freed.
+// Collects the core's requests of the action in `scratch`. Returns false if one was freed.
 bool World::collect(Process& process, const Action& action) {
   process.scratch.clear();
   for (const RequestName request : action.requests) {
@@ -100,7 +99,7 @@ bool World::collect(Process& process, const Action& action) {
   return true;
 }
 
-// An enqueuing call of the core's; false where it wants to be repeated.
+// Makes an enqueuing call of the core. Returns false if it must be repeated.
 bool World::call(Process& process, const Action& action) {
   Process::QueuedStream& queued = *process.streams[action.queue];
   if (!collect(process, action))
@@ -108,7 +107,7 @@ bool World::call(Process& process, const Action& action) {
   const bool start = action.kind == Action::Kind::kStart;
   const size_t before = queued.stream.mark();
   const bool captured = queued.stream.capturing() != 0;
-  // Before the driver hears of more failures.
+  // Before the call, in which the driver may learn of more failures.
   const char* const mistake = captured ? nullptr : mistake_in(action);
   const Status status = insist(
       process, [&] { return start ? queued.queue->start(process.scratch) : queued.queue->wait(process.scratch); });
@@ -117,7 +116,7 @@ bool World::call(Process& process, const Action& action) {
     return true;
   };
   if (action.refused) {
-    // What is a mistake may be too late besides.
+    // The call may also be refused because the other side has ended.
     const bool other_is_gone = std::any_of(process.scratch.begin(), process.scratch.end(),
                                            [](auto* core) { return core->starts >= core->peer_starts; });
     const bool refused = status.code() == Code::kInvalidState || (other_is_gone && status.code() == Code::kFailed);
@@ -146,14 +145,14 @@ bool World::call(Process& process, const Action& action) {
   return true;
 }
 
-// Its program ends: it was told of a failure.
+// Ends the program, which was told of a failure.
 void World::give_up(Process& process) {
   process.gave_up = true;
   process.next_action = process.program.size();
   streams_changed(process);
 }
 
-// What makes the call a mistake, by the world's own books; null where it is none.
+// Returns why the call is a mistake, by the counts of the world; null if it is none.
 const char* World::mistake_in(const Action& action) const {
   for (const RequestName request : action.requests) {
     const Side& side = this->side(request);
@@ -186,7 +185,7 @@ const char* World::mistake_in(const Action& action) const {
   return nullptr;
 }
 
-// Whether its last start has completed, by the world's own books.
+// True if its last start has completed, by the counts of the world.
 bool World::has_completed(RequestName request) const {
   const Side& side = this->side(request);
   const uint64_t wanted = side.starts * side.pieces;
@@ -196,7 +195,7 @@ bool World::has_completed(RequestName request) const {
          (side.pieces == 0 || side.done_landed >= side.starts) && oracle::has_moved(*this, request);
 }
 
-// Why the start of that request is not its set's turn; null where it is.
+// Returns why it is not the turn of that request's set; null if it is.
 const char* World::mistake_in_turn(const Action& action, RequestName request) const {
   if (!takes_turns(request.index))
     return nullptr;
@@ -217,7 +216,7 @@ const char* World::mistake_in_turn(const Action& action, RequestName request) co
   return mistake;
 }
 
-// Whether a start is refused for a good reason: a failure here or on the other side.
+// True if an operation has failed here, on the other side or in the other set: a refusal is right.
 bool World::is_told_of_failure(const Action& action) const {
   return std::any_of(action.requests.begin(), action.requests.end(), [&](RequestName request) {
     bool failed = side(request).failed > 0 || side(RequestName{request.index ^ 1}).failed > 0;
@@ -226,12 +225,13 @@ bool World::is_told_of_failure(const Action& action) const {
   });
 }
 
-// MPIX_Queue_wait, called again after every failure that it tells of. False where it would go on waiting.
+// MPIX_Queue_wait, called again after every failure that it reports. Returns false while it waits.
 bool World::sync(Process& process, const Action& action) {
   Process::QueuedStream& queued = *process.streams[action.queue];
   process.failures_seen = process.card().failures();
   process.asked = process.next_action;
-  const bool over = queued.stream.empty() && queued.queue->settled();  // before the failures, as the API looks
+  // Before the failures, as in the API.
+  const bool over = queued.stream.empty() && queued.queue->settled();
   find_losses(process);
   process.hears_of_failures = false;
   bool told = false;
@@ -240,11 +240,11 @@ bool World::sync(Process& process, const Action& action) {
     told = true;
   }
   process.untraced += process.endpoint.take_unrecorded_failures();
-  // A driver is asked whether all is over, so that there is no looking without asking.
+  // With a driver only settled() can tell the end, so repeat the call only after a change.
   process.waits_in_vain = process.driver != nullptr && queued.stream.empty() && !over && !told && !has_news(process);
   if (told) {
     nic_changed(process);
-    // Who frees what graphs start must have seen them end.
+    // To free requests that graphs start, a program must have seen them end.
     return !programs_stand_ && chance(ChoiceKind::kLeave);
   }
   if (over)
@@ -252,7 +252,7 @@ bool World::sync(Process& process, const Action& action) {
   return over;
 }
 
-// The program has been told of a failure of that request, whose wait passes from now on.
+// The program was told that this request failed. From now on its waits pass.
 void World::release(Process& process, const core::Request& failed) {
   Side& side = state_->sides[process.requests[failed.number - 1]];
   if (side.core != &failed || side.failed == 0)
@@ -263,7 +263,7 @@ void World::release(Process& process, const core::Request& failed) {
   side.reported = failed.failures;
   if (side.released)
     return;  // with its exchange
-  // It goes with its exchange, and with the other set of that.
+  // Its whole exchange is released, with both sets.
   const core::Exchange* exchange = side.core->exchange;
   const core::Exchange* other = exchange != nullptr ? exchange->other : nullptr;
   std::vector<std::pair<const core::Request*, bool>> leads{{side.core, side.core->transferred()}};
@@ -275,7 +275,7 @@ void World::release(Process& process, const core::Request& failed) {
                     [&, complete = complete](uint32_t member) { note_released(state_->sides[member], complete); });
 }
 
-// The request was let go of, and fails along with its exchange where that was not complete.
+// Records that the request was released. If its exchange was not complete, it fails too.
 void World::note_released(Side& side, bool complete) {
   const bool along = side.core->failed_along;
   if (complete ? along : side.pieces > 0 && side.core->failures == 0)
@@ -286,8 +286,8 @@ void World::note_released(Side& side, bool complete) {
   side.released = side.ever_released = true;
 }
 
-// Whether a write of a start that was made on that queue has failed, since when it has been started on another one, and
-// nobody was told. Its sender alone knows of it where that raises the flag.
+// True if a write of a start on that queue has failed and nobody was told. Requires that the last
+// start was on another queue. With strategy B only the sender knows of the failure.
 bool World::has_lost_untold(const Process& process, const Side& side, uint32_t request, uint32_t queue) const {
   const bool receive = RequestName{request}.receive();
   if (side.starts_on.size() <= queue || side.reported > 0 || (receive && !core::raises_flags(options_.strategy)) ||
@@ -297,10 +297,10 @@ bool World::has_lost_untold(const Process& process, const Side& side, uint32_t r
   return lost > side.before && lost <= side.starts_on[queue];
 }
 
-// "All went well" must be true.
+// MPIX_Queue_wait returns success: checks that this is true.
 void World::check_synced(const Process& process, uint32_t queue) {
-  // Of several queues each tells of its own requests.
-  // A driver that confirms nothing hears a little later of what nothing hangs on.
+  // With several queues, each reports only its own requests. A driver without confirms() may learn
+  // late of failures that nothing waits for.
   const bool late = process.driver != nullptr && !process.card().caps().failures_lag;
   const uint64_t unread = late ? process.driver->fabric.unread_failures() : 0;
   if (process.streams.size() == 1 && process.untraced + unread < process.orphaned)
@@ -317,14 +317,14 @@ void World::check_synced(const Process& process, uint32_t queue) {
     if (side.queue != queue && has_lost_untold(process, side, request, queue))
       return wrong(Finding::kLeak, "honesty",
                    "has lost a write of a start that was made there, of which nobody was told");
-    const bool untouched = options_.age > 0 && side.starts == options_.age;  // such starts were on no queue
+    const bool untouched = options_.age > 0 && side.starts == options_.age;  // starts on no queue
     if (side.queue != queue || untouched)
       continue;
     if (side.failed > (late ? unread_failures(side) : 0))
       return wrong(Finding::kLeak, "honesty", "has failed, of which nobody was told");
     const bool receive = RequestName{request}.receive();
-    // Its sender alone knows of a write that failed, where it raises the flag; but of what an earlier request in its
-    // place has lost this one says nothing.
+    // With strategy B only the sender knows of a failed write. Losses of an earlier request in this
+    // place do not count.
     const bool flag = receive && core::raises_flags(options_.strategy);
     const uint64_t lost = flag ? state_->sides[request ^ 1].first_lost : 0;
     if (lost > side.before && lost <= side.starts)
@@ -336,6 +336,7 @@ void World::check_synced(const Process& process, uint32_t queue) {
   }
 }
 
+// matcher.free() may also ask senders (P3). If their processes have ended, other requests fail.
 Status World::free_request(Process& process, Side& side) {
   Status status;
   note_failures_told(process, [&] {
@@ -346,7 +347,7 @@ Status World::free_request(Process& process, Side& side) {
   return status;
 }
 
-// False where it wants to be repeated: a last start has not completed.
+// Returns false if it must be repeated: a last start has not completed.
 bool World::free_requests(Process& process, const Action& action) {
   const size_t first = process.next_free;
   for (; process.next_free < action.requests.size(); ++process.next_free) {
@@ -356,7 +357,6 @@ bool World::free_requests(Process& process, const Action& action) {
     const bool failed = side.failed > 0 || this->side(RequestName{request.index ^ 1}).failed > 0 ||
                         oracle::is_told_falsely(*this, request.index, side.starts);
     const bool under_way = !failed && (request.receive() ? side.data_landed : side.data_acked) < wanted;
-    // Who is to say how its sends went asks others meanwhile, some of whom may be gone.
     const Status status =
         side.core == nullptr ? Status(Code::kInvalidState, "it was freed before") : free_request(process, side);
     if (side.standing && (status.ok() || side.core->standing == nullptr) && !stands_no_more(process, action, request))
@@ -378,7 +378,7 @@ bool World::free_requests(Process& process, const Action& action) {
                      : "is freed though its stream will touch its buffer");
       return true;
     }
-    // Whoever still writes here or reads from here is found out; but the stream may have what was received still to
+    // Overwrite the buffer, to find late accesses, unless the stream has a received message to
     // read.
     if (!request.receive() || side.filled == side.starts)
       std::fill(side.buffer.begin(), side.buffer.end(), kFreed);
@@ -410,7 +410,7 @@ void World::begin_matching(Process& process, const Action& action) {
   nic_changed(process);
 }
 
-// As MPI_Request_free of a request that was never started: its match goes on, or has come meanwhile.
+// As MPI_Request_free of a request that was never started. It may be matching, or matched by now.
 void World::withdraw(Process& process, const Action& action) {
   for (const RequestName request : action.requests) {
     Side& side = state_->sides[request.index];
@@ -426,14 +426,14 @@ void World::withdraw(Process& process, const Action& action) {
   nic_changed(process);
 }
 
-// ---- Who can go on
+// ---- Whether a host can continue
 
 void World::host_changed(Process& process) {
   set_enabled(process.rank, StepKind::kHost, host_can_go_on(process));
   if (!has_mail_ || (chooser_ == nullptr && process.card_mail == nullptr))
     return;
   process.knows_nothing = false;
-  set_enabled(process.rank, StepKind::kMail, has_mail(process));  // whoever waits may have to ask
+  set_enabled(process.rank, StepKind::kMail, has_mail(process));  // it may have to ask its senders
 }
 
 bool World::host_can_go_on(Process& process) {
@@ -450,7 +450,7 @@ bool World::host_can_go_on(Process& process) {
       if (!queued.stream.empty())
         return false;
       if (process.driver != nullptr || queued.queue->settled())
-        return true;  // a driver asks as it goes
+        return true;  // with a driver only sync() may ask
       oracle::check_unsettled(*this, process, action.queue);
       return false;
     }

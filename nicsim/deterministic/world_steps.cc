@@ -1,4 +1,4 @@
-// The steps of a World: what each agent does when it is its turn, and who is enabled afterwards.
+// The steps of a World: the action of each agent, and the agents enabled afterwards.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,14 +37,14 @@ void World::take_post(Process& process) {
 }
 
 void World::take_overflow(Process& process) {
-  // It looks at triggers only when entries have not become free for some calls.
+  // The overflow looks at triggers only after some calls in which no entry became free.
   constexpr int kCalls = 32;
   size_t handed_over = 0;
   (void)process.nic.gave_stale_value();
   for (int call = 0; call < kCalls && handed_over == 0; ++call)
     handed_over = process.endpoint.overflow().drain();
   nic_changed(process);
-  // Who was told an old value of a counter looks again.
+  // After a stale read of a counter, look again.
   process.overflow_idle = handed_over == 0 && !process.nic.gave_stale_value();
   set_enabled(process.rank, StepKind::kOverflow, !process.overflow_idle && !process.endpoint.overflow().empty());
 }
@@ -55,7 +55,7 @@ void World::take_ring(Process& process, uint32_t counter) {
   const uint32_t rings = process.nic.rings_under_way(counter);
   const uint32_t landing = rings > 1 ? 1 + draw(rings, ChoiceKind::kCoalesce) : 1;
   process.nic.rings_land(counter, landing);
-  process.looks = std::min(process.looks, 1u);  // what stands is under way once its bell has rung
+  process.looks = std::min(process.looks, 1u);  // may start a standing request: look again
   set_enabled(process.rank, StepKind::kRing, landing < rings, counter);
   oracle::check_counter(*this, process, counter);
   nic_changed(process);
@@ -99,7 +99,7 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
     find(Finding::kOrder, "NIC", process, "an operation goes to a peer that is lost");
   process.shadow.launched();
   Transit& transit = state.transits[place];
-  std::vector<std::byte> bytes = std::move(transit.bytes);  // with its memory
+  std::vector<std::byte> bytes = std::move(transit.bytes);  // keeps its capacity
   bytes.clear();
   transit = {.role = role_of(process, op),
              .delivery = op.level == nic::CompletionLevel::kDelivery,
@@ -125,7 +125,7 @@ void World::launch(uint32_t rank, const nic::Op& op, const Launch& launch) {
   enable_transit(place);
 }
 
-// Puts down that an operation has fired; of which iteration of its request.
+// Records that an operation of the request has fired. Returns its iteration.
 uint64_t World::has_fired(uint32_t request, Transit::Role role) {
   Side& side = state_->sides[request];
   switch (role) {
@@ -138,7 +138,7 @@ uint64_t World::has_fired(uint32_t request, Transit::Role role) {
   }
 }
 
-// Puts down what it has come to.
+// Records how an operation has ended.
 void World::has_ended(Process& process, uint32_t request, Transit::Role role, uint64_t iteration, Code code) {
   Side& side = state_->sides[request];
   const bool data = role == Transit::Role::kData;
@@ -164,7 +164,7 @@ void World::failed_at_once(uint32_t rank, const nic::Op& op) {
   }
 }
 
-// ---- Operations under way
+// ---- Operations in flight
 
 void World::take_transit(uint32_t place) {
   Transit& transit = state_->transits[place];
@@ -179,10 +179,10 @@ void World::take_transit(uint32_t place) {
     case Transit::Stage::kLand:
       land(transit);
       if (transit.stage == Transit::Stage::kLand)
-        break;  // a part of it
+        break;  // only a part has landed
       if (transit.role == Transit::Role::kMail)
         mail_has_landed(target, transit);
-      // Whoever waits for the word looks again: a stream, or a host that would free the request.
+      // Streams that wait for the word look again, and hosts that wait to free the request.
       if (transit.role == Transit::Role::kDone || transit.role == Transit::Role::kFlag) {
         target.wants_room = false;
         streams_changed(target);
@@ -216,13 +216,13 @@ void World::count_landing(Process& target, const Transit& transit) {
   oracle::check_counter(*this, target, counter);
 }
 
-// Its source has been read. Who did not ask for delivery may hear of it from now on.
+// The source has been read. Without delivery level, the ack may come from now on.
 void World::has_left(Transit& transit) {
   const bool early = options_.early_acks && !transit.delivery && chance(ChoiceKind::kEarlyAck);
   transit.stage = early ? Transit::Stage::kEarlyAck : Transit::Stage::kLand;
 }
 
-// Whether only a part of the bytes goes in this step: of what the control channel writes, whole words.
+// True if this step moves only a part of the bytes. Control-channel writes go in whole words.
 bool World::draw_part(Transit& transit) {
   const uint32_t grain = transit.role == Transit::Role::kMail ? sizeof(uint64_t) : 1;
   if (!options_.torn || transit.part > 0 || transit.packet.bytes < 2 * grain || transit.payload == nullptr)
@@ -244,10 +244,10 @@ void World::read(Transit& transit) {
   has_left(transit);
 }
 
-// Goes on to kCount or kAck, but where only a part lands.
+// Moves on to kCount or kAck, unless only a part lands.
 void World::land(Transit& transit) {
   const bool mail = transit.role == Transit::Role::kMail;
-  // Who fails to tell a process something gives it up.
+  // A process gives up a peer that its mail cannot reach. It must not give itself up.
   const bool may_cut = options_.cut_mail && transit.from != transit.to;
   const bool may_fail = (mail ? may_cut : options_.failures) && !transit.acked;
   Process& target = *state_->processes[transit.to];
@@ -279,7 +279,7 @@ void World::land(Transit& transit) {
   transit.landed = true;
   if (!mail)
     oracle::check_landed(*this, transit);
-  // Its acknowledgement is lost: the bytes are there, and its initiator hears of a failure.
+  // The ack is lost: the bytes have landed, but the initiator sees a failure.
   if (may_fail && chance(ChoiceKind::kFailure))
     transit.code = Code::kFailed;
   transit.stage = transit.counter.valid() ? Transit::Stage::kCount : Transit::Stage::kAck;
@@ -287,7 +287,7 @@ void World::land(Transit& transit) {
     target.nic.model().landed(transit.packet);
 }
 
-// Whether its target has the memory that it names.
+// Returns false if the target does not have the memory that the operation names.
 bool World::begin_landing(Transit& transit) {
   const Landing landing = state_->processes[transit.to]->nic.model().locate(transit.packet);
   transit.code = landing.code;
@@ -302,7 +302,7 @@ bool World::begin_landing(Transit& transit) {
   return false;
 }
 
-// Nothing of its initiator's waits for it.
+// An ack that comes after its peer was lost. No operation may be waiting for it.
 void World::hear_late(const Transit& transit) {
   Process& process = *state_->processes[transit.from];
   const Packet ack{.kind = PacketKind::kAck, .source = transit.to, .token = transit.packet.token};
@@ -324,10 +324,10 @@ void World::tell_initiator(const Transit& transit) {
   nic_changed(process);
 }
 
-// What its initiator's NIC has just been told, in the world's own books.
+// Records what the initiator's NIC has just learned.
 void World::put_down(Process& process, const Transit& transit, nic::CounterId completion) {
   process.shadow.ended();
-  if (transit.role == Transit::Role::kMail) {  // nothing of the channel's has a counter
+  if (transit.role == Transit::Role::kMail) {  // operations of the channel have no counter
     process.cut_off[transit.to] = process.cut_off[transit.to] || transit.code != Code::kOk;
     return;
   }
@@ -336,14 +336,14 @@ void World::put_down(Process& process, const Transit& transit, nic::CounterId co
     transit.code == Code::kOk ? process.shadow.succeeded(completion.value, 1) : process.shadow.failed(completion.value);
 }
 
-// Nobody has to hear of it any more.
+// Frees the place of an operation that is over.
 void World::give_back(uint32_t place) {
   set_enabled(first_transit_ + place, false);
   state_->transits[place].stage = Transit::Stage::kFree;
   state_->free_transits.push_back(place);
 }
 
-// ---- Who is enabled
+// ---- Which agents are enabled
 
 void World::nic_changed(Process& process) {
   if (process.killed)
@@ -352,7 +352,7 @@ void World::nic_changed(Process& process) {
   const NicModel& model = process.nic.model();
   if (const char* wrong = process.shadow.compare(model))
     find(Finding::kLeak, "entries", process, wrong);
-  // Of the ready entries of a counter the oldest may fire (N2).
+  // Of each counter, only the oldest ready entry may fire (N2).
   for (const uint32_t counter : process.firing)
     set_enabled(process.rank, StepKind::kFire, false, counter);
   process.firing.clear();
@@ -370,7 +370,7 @@ void World::nic_changed(Process& process) {
   if (process.driver != nullptr)
     process.driver->idle = false;
   if (programs_stand_) {
-    process.kept_up = process.kept_up && options_.overflow;  // else it may have found no room
+    process.kept_up = process.kept_up && options_.overflow;  // if false, it may have found no room
     standing_changed(process);
   }
   host_changed(process);

@@ -12,7 +12,7 @@ namespace lanyard::nicsim::oracle {
 
 namespace {
 
-// A finding; returns false.
+// Reports a finding. Returns false.
 template <typename... Args>
 bool find(World& world, Finding finding, const char* oracle, fmt::format_string<Args...> text, Args&&... args) {
   world.find(finding, oracle, fmt::format(text, std::forward<Args>(args)...));
@@ -25,14 +25,14 @@ bool leak(World& world, const char* oracle, fmt::format_string<Args...> text, Ar
 
 std::string name(const World& world, RequestName request) { return world.scenario().describe(request); }
 
-// The books of failed operations: the NIC's, the core's and the world's own.
+// Returns false, with a finding, if the NIC, the core and the world disagree on failures.
 bool failures_are_known(World& world) {
   for (Process& process : living(world)) {
     for (const auto& queued : process.streams)
       while (process.endpoint.take_failed(*queued->queue) != nullptr) {
       }
     process.untraced += process.endpoint.take_unrecorded_failures();
-    // Of more than the NIC remembers nobody knows whose they were.
+    // Failures beyond the records of the NIC cannot be assigned to requests.
     const NicModel& model = process.nic.model();
     const bool forgotten = model.failures() > model.limits().kept_failures;
     if (process.untraced < process.orphaned || (process.untraced > process.orphaned && !forgotten))
@@ -49,7 +49,7 @@ bool failures_are_known(World& world) {
   return true;
 }
 
-// What fails without a card's doing the driver itself counts, and tells of: once, and when it is due.
+// Some operations fail before they reach a card. The driver must report each once, when it is due.
 bool drivers_tell_all(World& world) {
   if (!world.options().driver)
     return true;
@@ -76,14 +76,14 @@ bool drivers_tell_all(World& world) {
   return true;
 }
 
-// A pair comes to its end on both sides: what one notices, or does, the other is told.
+// A pair ends on both sides: each must learn of a failure or the end of the other.
 void judge_pairs(World& world) {
   for (const RequestName request : requests_of(world)) {
     const Side &side = world.side(request), &other = world.side(request.other());
     if (side.core == nullptr || !side.core->matched() || world.is_killed(side.rank) || world.is_killed(other.rank) ||
         side.core->failures > 0 || side.pieces == 0)
       continue;
-    // Nothing more is started then, and what has completed is not taken back.
+    // The end of the other side is known: no more starts, and completed ones stay complete.
     if (side.core->peer_starts != UINT64_MAX && (side.standing || side.core->transferred()))
       continue;
     const auto untold = [&](const char* what) {
@@ -94,7 +94,7 @@ void judge_pairs(World& world) {
       untold("was freed");
     else if (gone && !side.core->finds_out && side.core->peer_starts == UINT64_MAX)
       untold("was freed, and would not find out");
-    // The driver may hear of a failure when its request is gone; and what is merged may wait for another member.
+    // The driver may learn of it after the request is gone. A merged request may wait for a member.
     else if (other.core == nullptr && other.failed > 0 && !side.core->transferred() && !world.options().driver &&
              side.core->exchange == nullptr)
       untold("had failed when it was freed");
@@ -110,7 +110,7 @@ bool talks_to_killed(const World& world, uint32_t rank) {
   });
 }
 
-// Whether both sides of the pair have done all there was to do: nobody was told of a failure and gave up.
+// True if both sides live and have made the same starts, and no operation of theirs has failed.
 bool went_well(const World& world, uint32_t index) {
   const Side &side = world.side(RequestName{index}), &other = world.side(RequestName{index}.other());
   return side.core != nullptr && !world.is_killed(side.rank) && !world.is_killed(other.rank) && side.failed == 0 &&
@@ -120,12 +120,12 @@ bool went_well(const World& world, uint32_t index) {
 void judge_side(World& world, uint32_t index) {
   const Side& side = world.side(RequestName{index});
   bool judged = went_well(world, index);
-  // What it is merged with has the same counters, and what its other side is merged with may hold that up; of a member
-  // that was freed nobody knows any more.
+  // Members of its exchange share its counters. Members of the peer's exchange may hold up the
+  // peer. Freed members cannot be judged.
   for (const uint32_t merged : {index, index ^ 1})
     if (judged)
       world.for_each_merged(merged, [&](uint32_t member) { judged = judged && went_well(world, member); });
-  // The other set's completions count there, too.
+  // Its trigger also counts completions of the other set.
   if (judged && world.takes_turns(index))
     world.for_each_of_other_set(index, [&](uint32_t member) { judged = judged && went_well(world, member); });
   const bool fails = world.options().failures || world.options().kills;
@@ -167,7 +167,7 @@ void judge_side(World& world, uint32_t index) {
            world.is_implied(index) ? 0 : starts);
 }
 
-// What its standing requests have been given ahead.
+// Operations posted ahead for its standing requests.
 uint64_t ahead(const World& world, const Process& process) {
   uint64_t operations = 0;
   for (const RequestName request : requests_of(world, process))
@@ -176,15 +176,15 @@ uint64_t ahead(const World& world, const Process& process) {
   return operations;
 }
 
-// Whether a request that was let go of is one of its requests' or is matched with one of them, and more of it was
-// launched since: entries of that may wait for ever for what the other side did not do.
+// True if standing requests exist and a request of this process, or the peer of one, was released.
+// Entries of later launches may wait for ever for the other side.
 bool let_go_of_standing(const World& world, const Process& process) {
   return world.programs_stand() && any_of(requests_of(world, process), [&](RequestName request) {
            return world.side(request).ever_released || world.side(request.other()).ever_released;
          });
 }
 
-// By requests that were not freed, and one by each queue.
+// Counters that unfreed requests, queues and the control channel hold.
 uint32_t counters_held(const World& world, const Process& process) {
   auto held = static_cast<uint32_t>(process.streams.size()) + (process.card_mail != nullptr ? CardMail::kCounters : 0);
   const auto held_by = [](const core::Resources& resources) {
@@ -197,17 +197,17 @@ uint32_t counters_held(const World& world, const Process& process) {
     const core::Exchange* exchange = side.core->exchange;
     held += side.core->written.valid() ? 1 : 0;
     if (exchange != nullptr && exchange->members.front() != side.core)
-      continue;  // its counters are the first one's
+      continue;  // counted with the first member
     held += held_by(exchange == nullptr ? *side.core : exchange->shared);
     held += side.standing && side.core->standing->trigger.valid() ? 1 : 0;
-    // Of two sets those of one that was freed live as long as the other.
+    // The counters of a freed set stay open as long as the other set.
     if (exchange != nullptr && exchange->other != nullptr && exchange->other->members.empty())
       held += held_by(exchange->other->shared);
   }
   return held;
 }
 
-// A stream keeps at most three numbers for each request that its graphs start.
+// Streams keep at most three counts for each standing request.
 void judge_counts(World& world, const Process& process) {
   size_t taken = 0, held = 0;
   for (const auto& queued : process.streams)
@@ -220,7 +220,7 @@ void judge_counts(World& world, const Process& process) {
     leak(world, "lifetime", "rank {}: its streams keep {} counts, and its requests hold {}", process.rank, taken, held);
 }
 
-// Where all programs have ended, what is there on both sides is matched, and what was withdrawn is forgotten.
+// All programs have ended: existing pairs must be matched, and withdrawn requests forgotten.
 void judge_matching(World& world, const Process& process) {
   const auto keeps = [&](const std::string& what) {
     leak(world, "matching", "rank {} keeps {} that was withdrawn", process.rank, what);
@@ -251,7 +251,7 @@ void judge_matching(World& world, const Process& process) {
   }
 }
 
-// Every message between living processes has arrived; false where one has not.
+// Returns false, with a finding, if a message between living processes has not arrived.
 bool mail_has_arrived(World& world) {
   for (const Process& process : living(world))
     if (process.card_mail != nullptr)
@@ -260,7 +260,7 @@ bool mail_has_arrived(World& world) {
   return true;
 }
 
-// ... and the channels leave nothing behind.
+// Checks also that the channels leave nothing open.
 void judge_mail(World& world) {
   if (!mail_has_arrived(world) || !world.report().ok())
     return;
@@ -270,9 +270,9 @@ void judge_mail(World& world) {
         leak(world, "mail", "{}", *open);
 }
 
-// What could not be closed when its request was freed is tried again with the next requests.
+// Resources that were not closed when their request was freed are tried again for new requests.
 void close_what_was_held(Process& process) {
-  constexpr int kRequests = 40;  // that are less and less often a reason to try
+  constexpr int kRequests = 40;  // enough: the pool tries again less and less often
   for (int i = 0; i < kRequests && process.endpoint.unclosed() > 0; ++i) {
     core::Request* other = process.endpoint.new_request({.direction = core::Direction::kReceive});
     if (process.endpoint.open_resources(*other).ok())
@@ -281,15 +281,15 @@ void close_what_was_held(Process& process) {
   }
 }
 
-// ---- Who waits in MPIX_Queue_wait
+// ---- Processes that wait in MPIX_Queue_wait
 
-// The queue on which the process waits, if it does.
+// Returns the queue on which the process waits, if it does.
 std::optional<uint32_t> waits_on(const Process& process) {
   const Action* next = process.killed ? nullptr : next_action(process);
   return next != nullptr && next->kind == Action::Kind::kSync ? std::optional(next->queue) : std::nullopt;
 }
 
-// Who waits is told of each failure on its queue.
+// MPIX_Queue_wait must report each failure on its queue.
 bool waits_are_told(World& world) {
   for (Process& process : living(world))
     if (const std::optional<uint32_t> queue = waits_on(process))
@@ -299,7 +299,7 @@ bool waits_are_told(World& world) {
   return true;
 }
 
-// Who waits for a peer that has ended, as its card knows, is told so; and hears its senders' word that all went well.
+// MPIX_Queue_wait must report peers that the card knows to have ended, and get all answers (P3).
 bool waits_are_answered(World& world) {
   for (const RequestName request : requests_of(world)) {
     const Side& side = world.side(request);
@@ -323,7 +323,7 @@ bool waits_are_answered(World& world) {
   return true;
 }
 
-// ---- A way between two cards that was cut
+// ---- A path between two cards that was cut
 
 bool is_any_cut(const World& world) {
   for (uint32_t one = 0; one < world.scenario().ranks(); ++one)
@@ -333,7 +333,7 @@ bool is_any_cut(const World& world) {
   return false;
 }
 
-// Who has given a peer up though it lives matches nothing with it any more; the peer knows nothing, and may wait.
+// A process that gave up a living peer must match nothing with it. The peer may wait, unaware.
 void judge_cut(World& world) {
   for (const Process& process : living(world))
     for (const RequestName request : requests_of(world, process))
@@ -343,19 +343,18 @@ void judge_cut(World& world) {
              "the {} is being matched, and the control channel has given its peer up", name(world, request));
 }
 
-// ---- All of it
+// ---- The whole judgement
 
-// What is left on one process's card. `all_went_on`: no program gave up; `all_closes`: whatever was freed can be
-// closed.
+// `all_went_on`: no program gave up. `all_closes`: everything that was freed can be closed.
 void judge_process(World& world, Process& process, bool all_went_on, bool all_closes) {
-  // What waits for a process that is no more, or gave up, waits for ever, and its program does not.
+  // Entries that wait for a process that was killed or gave up wait for ever; the program does not.
   uint64_t left = process.shadow.outstanding() + process.nic.posting();
   if (process.driver != nullptr) {
     const uint64_t depth = process.card().caps().deferred_depth, free = process.card().free_entries();
     if (free > depth)
       leak(world, "entries", "rank {}: the driver would give away {} entries, of {}", process.rank, free, depth);
     left = std::max(left, depth - std::min(depth, free));
-    // The driver keeps no counter or region that libfabric has refused, or has closed.
+    // The driver must not count objects that libfabric has refused or closed.
     const nic::Usage told = process.driver->nic->usage(), open = process.driver->fabric.usage();
     if (told.counters != open.counters || told.regions != open.regions)
       leak(world, "lifetime", "rank {}: the driver says that {} counters and {} regions are open, and {} and {} are",
@@ -390,7 +389,7 @@ void judge_quiescence(World& world) {
   bool all_went_on = true;
   for (uint32_t rank = 0; rank < world.scenario().ranks(); ++rank)
     all_went_on = all_went_on && !world.process(rank).gave_up;
-  // The driver cannot take back what waits for something that has failed.
+  // The driver cannot cancel entries that wait for a failed operation.
   const bool all_closes = !world.options().driver || !any_of(requests_of(world), [&](RequestName request) {
     return world.side(request).failed > 0;
   });

@@ -1,10 +1,10 @@
-// What must hold: at each step what has to come before what (order.cc), and what must be true when nothing moves any
-// more (ending.cc, stall.cc). All of it is said by comparing the books of a Side, which these checks also write.
+// The conditions that must hold: the order of operations in each step (order.cc), and the end
+// (ending.cc, stall.cc). The checks compare counts of a Side; some also write them.
 //
-// Kills: clear-to-sends that are early, doubled or credited to another send; writes that do not wait for them; triggers
-// that fire before the stream has got to the start; done words that grow before the data is there; waits that pass too
-// early; data that is overwritten before it was read; whatever is done twice, lost or hushed up. design: Bridges et
-// al., section V; MPI 4.0 section 3.7 (buffers of operations under way).
+// Finds: clear-to-sends that are early, doubled or for another send; writes that do not wait for
+// them; triggers that fire before the stream reaches the start; done words that grow before the
+// data is there; waits that pass too early; data overwritten before it is read; operations done
+// twice, lost or not reported. Bridges et al., section V; MPI 4.0 section 3.7 (buffers in use).
 #ifndef LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORACLES_H_
 #define LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORACLES_H_
 
@@ -22,7 +22,7 @@ namespace lanyard::nicsim::oracle {
 
 using boost::algorithm::any_of;
 
-// Both sides of every message; of those the ones of one process.
+// Both sides of every message, or only those of one process.
 inline auto requests_of(const World& world) {
   return boost::irange(uint32_t{0}, static_cast<uint32_t>(2 * world.scenario().messages().size())) |
          boost::adaptors::transformed([](uint32_t index) { return RequestName{index}; });
@@ -39,7 +39,7 @@ auto living(AnyWorld& world) {
          boost::adaptors::filtered([&world](uint32_t rank) { return !world.is_killed(rank); }) |
          boost::adaptors::transformed([&world](uint32_t rank) -> auto& { return world.process(rank); });
 }
-// The next action of its program; null at its end.
+// The next action of the program; null at its end.
 inline const Action* next_action(const Process& process) {
   return process.next_action == process.program.size() ? nullptr : &process.program[process.next_action];
 }
@@ -47,56 +47,55 @@ inline bool is_matching(const Side& side) {
   return side.core != nullptr && side.core->state == core::Request::State::kMatching;
 }
 
-// ---- At each step. Each of these writes its step into the request's books. A finding ends the run.
+// ---- At each step. A finding ends the run.
 
-// Whether the receive was told by its sender's flag, and a write of that iteration or an earlier one has failed.
+// True if the flag of the receive hides a failed write of that iteration or an earlier one (P3).
 bool is_told_falsely(const World& world, uint32_t request, uint64_t iteration);
 
 void check_fired(World& world, const Transit& transit);
 void check_read(World& world, const Transit& transit);
-// The first of its bytes land.
+// Its first bytes land.
 void check_landing(World& world, const Transit& transit);
 void check_landed(World& world, const Transit& transit);
 void check_counted(World& world, const Transit& transit);
-// The target's NIC would not have it: it names a region that is gone, or memory outside.
+// The target's NIC has refused it: its region is gone, or the memory is outside of it.
 void check_refused(World& world, const Transit& transit);
-// A ring of a request's own trigger is under way.
+// A ring of a request's own trigger is in flight.
 void check_rung(World& world, const Process& process, const StepItem& item);
-// The stream gets to a start's last ring, to a wait, to a kernel.
+// The stream reaches a start's last ring, a wait, a kernel.
 void check_started(World& world, uint32_t request);
 void check_waited(World& world, uint32_t request, uint64_t iteration);
 void check_packed(World& world, uint32_t request);
 void check_unpacked(World& world, uint32_t request);
-// Whether the stream has done all the packing or unpacking that was enqueued for the request.
+// True if the stream has done all packing or unpacking that was enqueued for the request.
 bool has_moved(const World& world, RequestName request);
-// The stream gets to a packing or unpacking, or to the word that says that this was done; false where it may not be
-// made at all.
+// The stream reaches a packing or unpacking, or the write that reports it. False: it is a finding.
 bool check_moves(World& world, const StepItem& item);
-// It has packed or unpacked.
+// The stream has packed or unpacked.
 void check_moved(World& world, uint32_t request);
-// The program was told that all that it started has completed.
+// The program was told that all its starts have completed.
 void check_seen_complete(World& world, uint32_t request);
-// After something happened to a counter of the process's NIC.
+// A counter of the process's NIC may have changed.
 void check_counter(World& world, const Process& process, uint32_t counter);
-// MPIX_Queue_wait goes on waiting though the stream has run all: some start of that queue has not completed.
+// MPIX_Queue_wait waits, but the stream is empty: a start of that queue must be incomplete.
 void check_unsettled(World& world, const Process& process, uint32_t queue);
-// The program goes on because this request is matched.
+// The program continues because this request is matched.
 void check_matched(World& world, uint32_t request);
-// Its match has failed, as it must.
+// The match of the request has failed, as it must.
 void check_unmatched(World& world, uint32_t request);
-// The process's matcher has dealt with its mail: it keeps what nobody matches until it is withdrawn, and no longer.
+// The matcher has handled its mail. It keeps an unmatched offer until it is withdrawn, no longer.
 void check_offers(World& world, const Process& process);
 
 // ---- When nothing moves any more
 
-// Every program has ended: every counter and word has the value that the starts ask for, no entry and no operation is
-// left, and every failure was reported.
+// Every program has ended. Every counter and word must have the value that the starts ask for, no
+// entry or operation may be left, and every failure must have been reported.
 void judge_quiescence(World& world);
-// Something waits for ever. A finding with the stall reports of the core, unless failed operations explain it.
+// Something waits for ever. A finding with the core's stall reports, unless failures explain it.
 void judge_stall(World& world);
-// The part of it that says why: a cause in a line, then the stall reports of the core, by rank. kDeadlock: both sides
-// of a message have started an iteration, and it does not complete; or entries are missing. kUser: a start or a match
-// is missing that the program never makes. Nothing where failures or deaths explain it.
+// The part of judge_stall() that finds the cause: one line, then the stall reports by rank.
+// kDeadlock: an iteration that both sides started does not complete, or entries are missing. kUser:
+// the program never makes a start or a match. No finding if failures or deaths explain it.
 void explain_stall(World& world);
 
 }  // namespace lanyard::nicsim::oracle

@@ -28,14 +28,14 @@ void broken(World& world, Finding finding, const Transit& transit, const char* w
       fmt::format("the {} of {}: {}", role_name(transit.role), name(world, transit.request, transit.iteration), what));
 }
 
-// Which of the requests of that name has the number: 1, 2 ... or, where another one has it, 0.
+// Returns n if the n-th request of this name has that number; 0 if none has.
 uint64_t generation(const World& world, uint32_t request, uint64_t number) {
   const auto& requests = world.process(world.side(RequestName{request}).rank).requests;
   const auto last = requests.begin() + static_cast<ptrdiff_t>(number);
   return number > 0 && last[-1] == request ? static_cast<uint64_t>(std::count(requests.begin(), last, request)) : 0;
 }
 
-// Whether the request is or was a member of the same exchange as the other one of that number.
+// True if the request is or was in one exchange with the request `other` of that number.
 bool were_merged(const World& world, uint32_t request, uint32_t other, uint64_t number) {
   const uint32_t exchange = world.scenario().merged({request});
   return exchange != 0 && exchange == world.scenario().merged({other}) &&
@@ -43,26 +43,26 @@ bool were_merged(const World& world, uint32_t request, uint32_t other, uint64_t 
          generation(world, request, world.side(RequestName{request}).number) == generation(world, other, number);
 }
 
-// Whether the packet goes where that region of that process is.
+// True if the packet goes to that region of that process.
 bool goes_to(const World& world, const Transit& transit, uint32_t rank, nic::RegionId region) {
   const Result<nic::RemoteKey> key = world.process(rank).card().key(region);
   return transit.to == rank && key.ok() && transit.packet.key == key.value().value;
 }
 
-// Whether the program has freed the other side of the message without that iteration.
+// True if the program has freed the other side of the message before that iteration.
 bool was_freed_by_program(const World& world, const Transit& transit) {
   const Side& other = world.side(RequestName{transit.request}.other());
   return transit.role != Transit::Role::kDone && transit.role != Transit::Role::kFlag && other.core == nullptr &&
          other.started < transit.iteration;
 }
 
-// Whether a side of the message was let go of, once its program had been told of a failure: what was enqueued for it
-// goes on, and nobody may count on what comes of it.
+// True if a side of the message was released. Its enqueued operations still run, and nobody may
+// rely on their results.
 bool was_released(const World& world, const Transit& transit) {
   return world.side(send_of(transit)).ever_released || world.side(receive_of(transit)).ever_released;
 }
 
-// Whether the word that it goes to is one of a request that came later.
+// True if it goes to the done word of a later request.
 bool is_anothers(const World& world, const Transit& transit) {
   const Process& process = world.process(transit.to);
   return std::any_of(process.requests.begin(), process.requests.end(), [&](uint32_t request) {
@@ -93,8 +93,8 @@ void check_data_fired(World& world, const Transit& transit) {
     return broken(world, Finding::kUser, transit, "a ready send runs before its receive was started");
 }
 
-// Once something was let go of no write goes out that the other side has not agreed to, whatever streams still ring.
-// (Of those that come in its place it is not known which start a write is of.)
+// After a release a write still needs its clear-to-send, whatever streams ring. (For later requests
+// in this place it is not known to which start a write belongs.)
 void check_late_write(World& world, const Transit& transit) {
   const Side& send = world.side(send_of(transit));
   const Side& receive = world.side(receive_of(transit));
@@ -133,7 +133,7 @@ void check_done_fired(World& world, const Transit& transit) {
   world.for_each_merged(transit.request, [&](uint32_t request) { check_part_done(world, transit, request); });
 }
 
-// A write that failed raises its flag too: its sender is told, which is all that this strategy has to offer.
+// A failed write raises its flag too. Only its sender is told: strategy B can do no more (P3).
 void check_flag_fired(World& world, const Transit& transit) {
   const Side& send = world.side(transit.request);
   const Side& receive = world.side(receive_of(transit));
@@ -157,17 +157,17 @@ void check_fired(World& world, const Transit& transit) {
   const Side& side = world.side(transit.request);
   const bool freed = side.core == nullptr || side.core->number != transit.owner;
   if (freed && side.ever_released)
-    return;  // its failure was told, and it was freed with this on its way
-  // Clear-to-sends of a receive that was let go of count for starts that are still to come, whose entries stand
-  // already, or did and were due.
+    return;  // its failure was told, and it was freed with this in flight
+  // A released receive sends its remaining clear-to-sends (P16). They may fire entries posted
+  // ahead, and entries that were due when the request stopped standing.
   const bool ahead = was_released(world, transit) && (side.standing || transit.iteration <= side.starts + side.ahead);
   if (freed && !(ahead && transit.iteration > side.before))
     return broken(world, Finding::kOrder, transit, "fires after its request was freed");
-  // A driver without a free entry runs what is due in the midst of the start that hands it over.
+  // A driver without a free entry runs due operations during the start that posts them.
   const uint64_t starts = freed ? side.starts : std::max(side.starts, side.before + side.core->starts);
   if (transit.iteration > starts && transit.role != Transit::Role::kFlag && !ahead)
     return broken(world, Finding::kOrder, transit, "fires once more than its request was started: a duplicate");
-  // Who has given the other one up may not have matched it, or may have freed what was: nothing gets there.
+  // After a cut, a side may be freed early or never matched: nothing arrives there.
   const bool cut = world.are_cut(transit.from, transit.to);
   if (!cut && was_freed_by_program(world, transit) && !was_released(world, transit) &&
       world.side(transit.request).started >= transit.iteration)
@@ -183,7 +183,7 @@ void check_fired(World& world, const Transit& transit) {
     case Transit::Role::kClear: return check_clear_fired(world, transit);
     case Transit::Role::kDone: return check_done_fired(world, transit);
     case Transit::Role::kFlag: return check_flag_fired(world, transit);
-    case Transit::Role::kMail: return;  // of no request
+    case Transit::Role::kMail: return;  // it belongs to no request
   }
 }
 
@@ -214,8 +214,8 @@ void check_landing(World& world, const Transit& transit) {
   const Side& send = world.side(send_of(transit));
   const Side& receive = world.side(receive_of(transit));
   const bool implied = world.is_implied(transit.request);
-  // Who lets go of its side after a failure has no right to write where the other side reads. (Of those that come in
-  // its place it is not known which start a write is of.)
+  // A released send must not write where the other side reads. (For later requests in this place it
+  // is not known to which start a write belongs.)
   const bool counts = !was_released(world, transit) || (!receive.ever_released && send.before == 0);
   if (implied && counts && !world.is_given(receive_of(transit).index, transit.iteration))
     return broken(world, Finding::kIntegrity, transit, "lands before its receive's program has given the buffer back");
@@ -238,7 +238,7 @@ void check_counted(World& world, const Transit& transit) {
 }
 
 void check_refused(World& world, const Transit& transit) {
-  // Who has found out that a process has ended gives up what was to be matched with it; that one may have gone on.
+  // The target knows that its peer was killed and has ended the match. The peer may have gone on.
   if (was_released(world, transit) ||
       (world.is_killed(transit.from) && world.process(transit.to).has_lost(transit.from)))
     return;
@@ -282,8 +282,8 @@ void check_started(World& world, uint32_t request) {
 
 void check_waited(World& world, uint32_t request, uint64_t iteration) {
   Side& side = world.side(request);
-  side.waited = std::max(side.waited, iteration);  // another queue may be late with its own
-  // Clear-to-sends of a receive that was let go of go on, and let later writes count for the one that failed.
+  side.waited = std::max(side.waited, iteration);  // another queue may be behind
+  // A released receive sends its other clear-to-sends, so later writes may count for a failed one.
   const bool peer_let_go = world.side(RequestName{request}.other()).ever_released;
   if (side.released || peer_let_go || is_told_falsely(world, request, side.waited))
     return;
@@ -368,7 +368,7 @@ void check_unsettled(World& world, const Process& process, uint32_t queue) {
     const Side& side = world.side(request);
     if (side.core == nullptr)
       continue;
-    // Of what it started here, and since then on another queue, too.
+    // It also asks about starts made here if the last start was on another queue.
     const bool asks = side.core->asked > side.core->assured && side.core->failures == 0;
     if (RequestName{request}.receive() && asks && side.core->asked > side.core->iterations_done())
       return wrong(world, Finding::kOrder, "liveness", request, side.before + side.core->asked,
@@ -397,7 +397,7 @@ void check_matched(World& world, uint32_t request) {
       wrong(Finding::kOrder, "matching", " is matched, but says: " + core.describe());
     return;
   }
-  // The other side may be freed and matched anew before this one looks.
+  // The other side may be freed and matched again before this one looks.
   if (core.matched_nic != other.rank || core.matched_number > world.process(other.rank).requests.size() ||
       generation(world, request ^ 1, core.matched_number) != generation(world, request, side.number))
     return wrong(Finding::kOrder, "matching", " is matched with another request");
@@ -417,7 +417,7 @@ void check_unmatched(World& world, uint32_t request) {
 }
 
 void check_offers(World& world, const Process& process) {
-  // Whether the receive that it is meant for has never been there.
+  // True if the receive for this offer was never made.
   const auto unmatched = [&](uint32_t from, uint64_t send) {
     return world.side(RequestName{world.process(from).requests[send - 1] | 1}).number == 0;
   };

@@ -1,8 +1,8 @@
-// ShadowNic: what a NIC's counters and entries must be, kept by counting causes: rings that landed, messages that were
-// counted, operations that ended, entries that were posted. The oracle compares it with the model after every step.
+// ShadowNic: the right values of a NIC's counters and entries, from their causes: rings landed,
+// messages counted, operations ended, entries posted. Each step compares the model with it.
 //
-// Kills: entries that fire early, late, twice, never, or out of order; counts that are lost, doubled or of the wrong
-// kind; entries and places in flight that leak. Rules N1, N2, N4, N5 and N6 of transport/nic/nic.h.
+// Finds: entries that fire early, late, twice, never or out of order; counts that are lost, doubled
+// or of the wrong kind; leaks of entries and places in flight (nic.h: N1, N2, N4, N5 and N6).
 #ifndef LANYARD_NICSIM_DETERMINISTIC_ORACLES_SHADOW_NIC_H_
 #define LANYARD_NICSIM_DETERMINISTIC_ORACLES_SHADOW_NIC_H_
 
@@ -48,11 +48,11 @@ class ShadowNic {
   void canceled(uint32_t index) {
     Counter& counter = counters_[index];
     outstanding_ -= static_cast<uint32_t>(counter.entries.size() - counter.ready);
-    counter.entries.resize(counter.ready);  // what is ready fires
+    counter.entries.resize(counter.ready);  // ready entries still fire
   }
-  void launched() { ++in_flight_; }  // an operation is under way
+  void launched() { ++in_flight_; }  // an operation is in flight
   void ended() { --in_flight_; }
-  // The model fires an entry of this counter. What is wrong with that, or null.
+  // The model fires an entry of this counter. Returns the mistake in that, or null.
   const char* fired(uint32_t index, uint64_t threshold, uint64_t context) {
     Counter& counter = counters_[index];
     if (counter.ready == 0)
@@ -65,7 +65,7 @@ class ShadowNic {
     return nullptr;
   }
 
-  // What is wrong with the model's counter, or null.
+  // Returns the mistake in the model's counter, or null.
   const char* compare(const NicModel& model, uint32_t index) const {
     const Counter& counter = counters_[index];
     const Result<nic::CounterValue> value = model.read({index});
@@ -78,7 +78,7 @@ class ShadowNic {
       return "an entry waits though its counter has reached the threshold (N1)";
     return nullptr;
   }
-  // What is wrong with the model as a whole, or null.
+  // Returns the mistake in the model as a whole, or null.
   const char* compare(const NicModel& model) const {
     if (model.free_entries() + outstanding_ < depth_)
       return "an entry that has fired, or was taken back, still takes its place (N6)";
@@ -90,7 +90,7 @@ class ShadowNic {
   uint32_t outstanding() const { return outstanding_; }
 
  private:
-  static constexpr size_t kUsual = 2;  // entries of a counter at a time
+  static constexpr size_t kUsual = 2;  // typical number of entries of a counter
 
   struct Entry {
     uint64_t threshold;
@@ -98,7 +98,7 @@ class ShadowNic {
   };
   struct Counter {
     nic::CounterValue value;
-    // Those that have to fire, oldest first, then those that wait, by threshold, then age.
+    // Ready entries, oldest first; then waiting ones, by threshold, then age.
     std::vector<Entry> entries;
     size_t ready = 0;
   };
@@ -110,7 +110,7 @@ class ShadowNic {
 
   std::vector<Counter> counters_;
   const uint32_t depth_;
-  uint32_t outstanding_ = 0;  // entries that were posted and have not fired
+  uint32_t outstanding_ = 0;  // posted entries that have not fired
   uint32_t in_flight_ = 0;
 };
 

@@ -10,7 +10,7 @@ namespace lanyard::nicsim::oracle {
 
 namespace {
 
-constexpr uint32_t kMostRanks = 8, kMostEntries = 8;  // in a text
+constexpr uint32_t kMostRanks = 8, kMostEntries = 8;  // shown in a report
 
 std::string name(const World& world, RequestName request, uint64_t iteration) {
   return fmt::format("({}) iteration {}", world.scenario().describe(request), iteration);
@@ -27,7 +27,7 @@ bool has_failed(const World& world, const Side& side) {
   return side.failed > 0 || side.ever_released || world.is_killed(side.rank);
 }
 
-// Whether both sides of that message have started the iteration, neither has failed, and their cards have entries.
+// True if both sides have started the iteration, and neither has failed or waits for entries.
 bool may_complete(const World& world, RequestName request, uint64_t iteration) {
   for (const RequestName each : {request, request.other()}) {
     const Side& side = world.side(each);
@@ -38,8 +38,8 @@ bool may_complete(const World& world, RequestName request, uint64_t iteration) {
   return true;
 }
 
-// Whether the iteration of this request must complete. It waits for all members of its exchange and of its peers'
-// exchanges, and for the other set where there are two.
+// True if the iteration of this request must complete. It waits for all members of its exchange and
+// of its peers' exchanges, and for the other set if there are two.
 bool must_complete(const World& world, RequestName request, uint64_t iteration) {
   bool must = true;
   const uint64_t of_other_set = iteration - (world.scenario().set(request) == 1 ? 1 : 0);
@@ -90,7 +90,7 @@ std::optional<std::string> stuck_stream(const World& world, const Process& proce
   return std::nullopt;
 }
 
-// A host that waits for a match of what is there on both sides.
+// A host that waits for a match although both sides are there.
 std::optional<std::string> stuck_match(const World& world, const Process& process) {
   const Action* next = next_action(process);
   if (next == nullptr || next->kind != Action::Kind::kMatched)
@@ -104,7 +104,7 @@ std::optional<std::string> stuck_match(const World& world, const Process& proces
   return std::nullopt;
 }
 
-// Whether a start, a match or a promise is missing.
+// True if a start, a match or a promise is missing.
 bool is_unmade(const World& world) {
   const auto waits_for_promise = [](const auto& queued) {
     return !queued->stream.empty() && queued->stream.front().kind == StepItem::Kind::kWait &&
@@ -119,7 +119,7 @@ bool is_unmade(const World& world) {
                 [&](const Process& process) { return std::ranges::any_of(process.streams, waits_for_promise); });
 }
 
-// What the core does not know: where the program stands, and which operations wait at the card.
+// Facts that the core does not know: the state of the program, and operations waiting at the card.
 std::string engine_facts(const World& world, const Process& process) {
   std::string text = fmt::format("\nrank {}", process.rank);
   if (process.killed)
@@ -146,7 +146,7 @@ std::string engine_facts(const World& world, const Process& process) {
   return text;
 }
 
-// The stall reports of all ranks.
+// The stall reports of the first kMostRanks ranks.
 std::string reports(World& world) {
   std::string text;
   for (uint32_t rank = 0; rank < std::min(world.scenario().ranks(), kMostRanks); ++rank) {
@@ -165,7 +165,7 @@ std::string reports(World& world) {
   return text;
 }
 
-// The first thing that could go on, and does not.
+// The first thing that could continue, and does not.
 std::optional<std::string> stuck(const World& world) {
   std::optional<std::string> first = stuck_message(world);
   for (const Process& process : living(world)) {
