@@ -95,7 +95,6 @@ class Queue {
   // stream does nothing, or it is not known.
   struct Head {
     const Request* request = nullptr;
-    uint64_t iteration = 0;
     const void* kernel = nullptr;  // its function
     uint64_t item = 0;             // as in gpu::Stream::Head
   };

@@ -82,7 +82,7 @@ bool Queue::is_under_way(const Request& request) const {
 
 Queue::Head Queue::head() {
   const gpu::Stream::Head head = stream_.head();
-  Head result{.request = nullptr, .iteration = 0, .kernel = head.kernel, .item = head.item};
+  Head result{.request = nullptr, .kernel = head.kernel, .item = head.item};
   const Request* only = nullptr;
   size_t waited_for = 0;
   for (const Request* request : under_way_) {
@@ -98,8 +98,6 @@ Queue::Head Queue::head() {
   // If the stream cannot tell and only one wait is left, it is at that wait.
   if (result.request == nullptr && head.waits_for == nullptr && head.kernel == nullptr && waited_for == 1)
     result.request = only;
-  if (result.request != nullptr)
-    result.iteration = result.request->iterations_done() + 1;
   return result;
 }
 

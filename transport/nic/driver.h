@@ -137,12 +137,10 @@ class PreparedTable {
     free_ = slot.next_free();
     slot.op = op;
     slot.state = slot.generation() + 1;
-    ++count_;
     return {index, slot.generation()};
   }
   // Requires that find(id) is not null.
   void remove(PreparedId id) {
-    --count_;
     at(id.index).free(free_);
     // A slot that has used all generations is never reused.
     if (id.generation != UINT32_MAX)
@@ -158,7 +156,6 @@ class PreparedTable {
     return &slots[slot].op;
   }
   T* find(PreparedId id) { return const_cast<T*>(std::as_const(*this).find(id)); }
-  size_t count() const { return count_; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -195,7 +192,6 @@ class PreparedTable {
 
   std::array<std::unique_ptr<Slot[]>, kChunks> chunks_;
   uint32_t free_ = kNone;
-  size_t count_ = 0;
 };
 
 }  // namespace lanyard::nic

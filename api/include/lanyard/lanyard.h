@@ -155,7 +155,7 @@ int Lanyard_Queue_wait(Lanyard_Queue queue);
  * Of the queue (without starts and waits of graphs and kernels):
  *   "stream": host, cuda or hip.
  *   "starts", "waits": how many were enqueued, counted for each request.
- *   "triggers": how many rings of the card were enqueued.
+ *   "triggers": how many rings of the card and starts of lanes were enqueued.
  *   "bytes": how many bytes the started sends have.
  *
  * Of the process and its card:

@@ -326,9 +326,9 @@ bool waits_are_answered(World& world) {
 // ---- A path between two cards that was cut
 
 bool is_any_cut(const World& world) {
-  for (uint32_t one = 0; one < world.scenario().ranks(); ++one)
-    for (uint32_t other = 0; other <= one; ++other)
-      if (world.are_cut(one, other))
+  for (const Process& one : living(world))
+    for (const Process& other : living(world))
+      if (world.are_cut(one.rank, other.rank))
         return true;
   return false;
 }
