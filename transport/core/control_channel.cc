@@ -11,15 +11,16 @@
 namespace lanyard::core {
 
 struct ControlChannel::Slot {
-  uint64_t number = 0;  // from 1, in the link
+  uint64_t number = 0;  // counts the slots of this link, from 1
   uint64_t bytes = 0;   // of the payload
-  uint64_t more = 0;    // 1: the message goes on in the next slot
+  uint64_t more = 0;    // 1: the message continues in the next slot
   std::byte payload[kPayloadBytes] = {};
-  // Last, so that all of the slot has landed when it is right: what lands later would fall into the slot's next use.
+  // The last word: if it is right, the whole slot has landed (P15). Bytes that land later would
+  // overwrite the slot's next content.
   uint64_t checksum = 0;
 
-  // Of words, the last one's rest zero. Each step is a bijection, so that no single word can differ unseen, and of what
-  // differs in several one in 2^64.
+  // The hash of all words, the payload padded with zeros. Each step is a bijection. So it detects
+  // any change of one word, and misses one in 2^64 of the changes of several.
   uint64_t sum() const {
     uint64_t hash = 0;
     const auto add = [&hash](uint64_t word) {
@@ -83,7 +84,6 @@ Status ControlChannel::enroll(uint64_t* memory) {
 }
 
 ControlChannel::~ControlChannel() {
-  // Memory that an operation under way still names stays for ever.
   if (!close())
     for (Link& link : links_)
       if (link.region.valid())
@@ -149,7 +149,7 @@ void ControlChannel::send(uint32_t to, std::span<const std::byte> message) {
   wants_to_send(to);
 }
 
-// At once where it can be.
+// Sends what waits for the peer. Lists the peer in sending_ if something is left.
 void ControlChannel::wants_to_send(uint32_t peer) {
   Link& link = links_[peer];
   if (link.sending)
@@ -159,7 +159,8 @@ void ControlChannel::wants_to_send(uint32_t peer) {
     sending_.push_back(peer);
 }
 
-// False where something remains: credits come as arrivals, but nothing tells when a NIC that was full is so no more.
+// Sends what waits for the peer. False if something is left. If the NIC was full, sets pending_:
+// nothing tells when it has room again. A credit from the peer arrives like a message.
 bool ControlChannel::hand_on(uint32_t peer) {
   Link& link = links_[peer];
   if (lost(peer)) {
@@ -190,7 +191,7 @@ bool ControlChannel::hand_on(uint32_t peer) {
   return true;
 }
 
-// Memory that the NIC reads slots from, made for a peer's first message.
+// Registers the slots that the NIC sends from, before the first message to a peer.
 Status ControlChannel::ready(Link& link) {
   auto slots = std::make_unique<Slot[]>(slots_);
   LANYARD_ASSIGN_OR_RETURN(link.region, nic_.register_region(slots.get(), slots_ * sizeof(Slot)));
@@ -198,7 +199,7 @@ Status ControlChannel::ready(Link& link) {
   return {};
 }
 
-// The next part of the first message, into the slot that the peer has given back longest ago.
+// Puts the next part of the first message into the next slot.
 void ControlChannel::fill_next(Link& link) {
   const uint64_t place = link.announced + link.filled++;
   Slot& slot = link.slots[place % slots_];
@@ -217,8 +218,8 @@ void ControlChannel::fill_next(Link& link) {
   }
 }
 
-// Writes and announces the next slots, as many as there are messages for, room at the peer, and as lie beside each
-// other. kAgain, kExhausted: to be called again.
+// Writes and announces the next slots: at most `room`, and none beyond the end of `slots`.
+// kAgain, kExhausted: call again.
 Status ControlChannel::write_next(uint32_t peer, uint64_t room) {
   Link& link = links_[peer];
   const uint64_t first = link.announced % slots_;
@@ -277,7 +278,7 @@ std::string ControlChannel::why_lost(uint32_t peer) const {
 size_t ControlChannel::take_in(uint32_t peer) {
   Link& link = links_[peer];
   size_t steps = 0;
-  // What a sender that keeps the rules can have announced: anything else is not looked at.
+  // A correct peer announces no more than slots_ slots ahead. Ignore other counts.
   while (word(announced_offset(peer)) - taken_[peer] - 1 < slots_ && take_slot(peer))
     ++steps;
   if (taken_[peer] > link.credited)
@@ -285,7 +286,7 @@ size_t ControlChannel::take_in(uint32_t peer) {
   return steps;
 }
 
-// False where the slot's bytes are not visible yet.
+// False if the slot is not visible yet, or would make the message longer than allowed.
 bool ControlChannel::take_slot(uint32_t peer) {
   Link& link = links_[peer];
   Slot slot;

@@ -1,20 +1,19 @@
-// ControlChannel: messages between the processes of a job over the NIC itself, for what they have to tell each other
-// besides data: matching, and what somebody waits for. The NIC's own thread takes messages in, so that they arrive
-// whatever the receiving program does; no MPI is needed.
+// ControlChannel: messages between the processes of a job over the NIC, without MPI: matching and
+// everything else but data. The control thread (api/control_thread.h) takes them in, so they arrive
+// whatever the program does.
 //
-// Rules (tests/contract/control_channel_contract.h cites the numbers, over every NIC):
-//  C1 What one process sends to another arrives unchanged, once, in the order of send().
-//  C2 send() never blocks and takes any number of messages; what does not fit into the peer's memory waits here.
-//  C3 Nothing is asked of the order of NIC operations (N7), nor that a count means that data is visible (N4). No
-//     deferred-work entry is used.
-//  C4 Once an operation for a peer has failed, or the peer is lost, what is for it is dropped, and lost(peer) says so.
-//  C5 A process that takes nothing in holds up nobody but who sends to it, and of these only the messages to it.
-//  C6 What has waited for room goes in as few operations as the room and the NIC's longest message allow.
-//  C7 A message for a peer whose key is not known waits. A peer's messages arrive whether its key is known or not.
+// Rules, tested over every NIC by tests/contract/control_channel_contract.h:
+//  C1 The messages of one process to another arrive unchanged, once, in the order of send().
+//  C2 send() never blocks and takes any number of messages. They wait here if the peer has no room.
+//  C3 The channel needs no order of NIC operations (N7), nor that counted data is visible (N4).
+//     It uses no deferred-work entry.
+//  C4 If an operation for a peer fails, or the peer is lost, lost(peer) is true and messages for it
+//     are dropped.
+//  C5 A process that takes in no messages delays only the messages sent to it.
+//  C6 Waiting messages go in as few operations as the room and the NIC's longest message allow.
+//  C7 A message for a peer whose key is unknown waits. Messages from such a peer do arrive.
 //
-// How: api/doc/protocol.md, P15.
-//
-// Threads: see Endpoint; notice() alone may come from any.
+// How it works: api/doc/protocol.md, P15. Threads: see Endpoint; any thread may call notice().
 #ifndef LANYARD_TRANSPORT_CORE_CONTROL_CHANNEL_H_
 #define LANYARD_TRANSPORT_CORE_CONTROL_CHANNEL_H_
 
@@ -38,7 +37,7 @@ class ControlChannel {
  public:
   static constexpr size_t kMaxMessageBytes = 64 * 1024;
   static constexpr uint32_t kLeastSlots = 4, kMostSlots = 64;
-  // In the FailureRecord of every operation of the channel.
+  // The context of all operations of the channel, also in their FailureRecord.
   static constexpr uint64_t kContext = UINT64_MAX;
 
   struct Message {
@@ -46,81 +45,82 @@ class ControlChannel {
     std::vector<std::byte> bytes;
   };
 
-  // Slots of a link in a job of so many processes: a megabyte for all links, and no less than the least for each.
+  // The slots of each link in a job of `ranks` processes: one megabyte for all links, but within
+  // kLeastSlots and kMostSlots.
   static uint32_t slots_for(uint32_t ranks);
-  // Opens this process's end; `nic` outlives it. `ranks`: how many processes the job has. `slots`: of a link, the same
-  // for all. kExhausted: no counter or region. `memory`: as many zeros as words_for(ranks, slots), that outlive it;
-  // null: it takes what it needs.
+  // Opens this process's end. `nic` must outlive it. `ranks` is the size of the job. All processes
+  // must pass the same `slots`, the slots of each link. `memory`: words_for() zeros that outlive
+  // the channel, or null to allocate them. kExhausted: no counter, region or memory.
   static Result<std::unique_ptr<ControlChannel>> open(nic::Nic& nic, uint32_t self, uint32_t ranks, uint32_t slots,
                                                       uint64_t* memory = nullptr);
   static size_t words_for(uint32_t ranks, uint32_t slots);
-  // The NIC is done with its memory by then, or the memory stays for ever.
+  // Leaks memory that the NIC still uses.
   ~ControlChannel();
   ControlChannel(const ControlChannel&) = delete;
   ControlChannel& operator=(const ControlChannel&) = delete;
 
-  // What the others need to reach this end.
+  // What the peers need to send to this process.
   nic::RemoteKey key() const { return key_; }
-  // The key of a peer's end, once, after the NIC knows the peer. The own one is known.
+  // Sets the key of a peer. Call once for each peer but oneself, after the NIC knows its address.
   void introduce(uint32_t peer, nic::RemoteKey key);
   bool knows(uint32_t peer) const { return keys_[peer].has_value(); }
-  // Counts what arrives; for Nic::listen, whose listener calls notice().
+  // Counts all that arrives. Pass it to Nic::listen() with a listener that calls notice().
   nic::CounterId arrivals() const { return arrivals_; }
 
-  // Takes a copy. Requires to < ranks and at most kMaxMessageBytes.
+  // Copies the message. Requires to < ranks and at most kMaxMessageBytes.
   void send(uint32_t to, std::span<const std::byte> message);
-  // The next message that has arrived whole.
+  // Removes and returns the oldest complete message that has been taken in.
   std::optional<Message> receive();
-  // Takes in what has arrived, hands on what has waited for room; returns how many steps that was. One load where
-  // nothing has been noticed. Never blocks.
+  // Takes in arrived messages and sends waiting ones. Returns the number of steps. Never blocks.
+  // Costs one load if there was no notice().
   size_t progress();
-  // Something may have arrived. Any thread.
+  // Tells that a message may have arrived. Any thread.
   void notice() { noticed_.store(true); }
   bool noticed() const { return noticed_.load(); }
-  // Whether progress() is to be called again though nothing arrives: a NIC that was full, bytes that are not visible
-  // yet.
+  // True if progress() must be called again even if nothing arrives: the NIC was full, or the bytes
+  // of a message are not visible yet.
   bool pending() const { return pending_; }
 
-  // An operation for this peer has failed (its record has kContext); or it cannot be reached: "is on another host:
-  // ...".
+  // Marks the peer as lost (C4): an operation for it has failed (its record has kContext), or it
+  // cannot be reached. `why` is printed after the peer's name: "is on another host: ...".
   void fail(uint32_t peer, std::string why = "");
   bool lost(uint32_t peer) const { return links_[peer].lost || nic_.is_lost(peer); }
   // "rank 3 has ended". Requires lost().
   std::string why_lost(uint32_t peer) const;
-  // How many peers fail() has named.
+  // The number of peers that fail() has marked.
   uint64_t failed() const { return failed_; }
   uint32_t ranks() const { return ranks_; }
-  // Whether the peer has taken everything that was sent to it, or never will.
+  // True if the peer has taken in all messages sent to it, or is lost.
   bool has_taken_all(uint32_t peer) const;
-  // Whether nothing waits to be sent to a peer that can be reached.
+  // True if no message or credit waits to be sent to a known peer that is not lost.
   bool has_sent_all() const;
   bool closed() const { return closed_; }
-  // Deregisters its memory. False while an operation under way names some of it: to be called again. No
-  // message is sent or taken in from the first call on.
+  // Deregisters the memory. False while the NIC uses some of it: call again. After the first call,
+  // no message is sent or taken in.
   bool close();
 
  private:
   static constexpr size_t kSlotBytes = 256;
-  static constexpr uint64_t kMostInWrite = 16;  // slots, so that the peer takes in some while others are on their way
+  static constexpr uint64_t kMostInWrite = 16;  // slots; the peer reads one write during the next
   struct Slot;
   static constexpr size_t kPayloadBytes = kSlotBytes - 4 * sizeof(uint64_t);
 
-  // To and from one peer.
+  // The messages to and from one peer.
   struct Link {
-    bool lost = false;
-    std::string why_lost;  // where fail() was told
-    bool sending = false;  // stands in sending_
+    bool lost = false;     // fail() was called
+    std::string why_lost;  // as given to fail()
+    bool sending = false;  // the peer is listed in sending_
     // Out.
-    std::list<std::vector<std::byte>> queue;  // empty it holds no memory: most links of a large job are
-    size_t sent_bytes = 0;                    // of the first message
+    std::list<std::vector<std::byte>> queue;  // a list: most are empty, and take no memory
+    size_t sent_bytes = 0;                    // of the first message: those already put into slots
     nic::RegionId region;                     // of `slots`
-    std::unique_ptr<Slot[]> slots;            // read by the NIC until the peer has given the credit back
-    uint64_t announced = 0;                   // slots
-    uint64_t filled = 0;                      // so many of the next stand in `slots`, none beyond its end,
-    bool written = false;                     // and their write has been issued
+    std::unique_ptr<Slot[]> slots;            // the NIC reads one until its credit is back
+    uint64_t announced = 0;                   // slots announced to the peer so far
+    uint64_t filled = 0;                      // slots filled after these, without wrapping
+    bool written = false;                     // their write has been issued
     // In.
-    uint64_t credited = 0;  // slots of `taken_` that the peer was told of
-    std::vector<std::byte> partial;
+    uint64_t credited = 0;           // slots whose credit was returned so far
+    std::vector<std::byte> partial;  // the part of the next message that has been taken in
   };
 
   ControlChannel(nic::Nic& nic, uint32_t self, uint32_t ranks, uint32_t slots);
@@ -134,8 +134,8 @@ class ControlChannel {
   bool take_slot(uint32_t peer);
   void wants_to_send(uint32_t peer);
 
-  // Offsets in everybody's memory. First the operands of sums, n at amount_offset(n); then what belongs to the link of
-  // `rank`.
+  // Byte offsets in the memory of every process. First come the operands of sums, n at
+  // amount_offset(n); then the words and slots of its link with `rank`.
   static uint64_t amount_offset(uint64_t n) { return n * sizeof(uint64_t); }
   uint64_t announced_offset(uint32_t rank) const { return (slots_ + 1 + rank) * sizeof(uint64_t); }
   uint64_t credit_offset(uint32_t rank) const { return announced_offset(ranks_ + rank); }
@@ -153,18 +153,18 @@ class ControlChannel {
   nic::Nic& nic_;
   const uint32_t self_;
   const uint32_t ranks_;
-  const uint64_t slots_;  // of a link
+  const uint64_t slots_;  // of each link
   const uint64_t most_in_write_;
   const uint64_t slots_offset_;
-  uint64_t* memory_ = nullptr;  // its own by calloc: of a job of many processes most links are never touched
+  uint64_t* memory_ = nullptr;  // by calloc if owned: links without messages take no pages
   bool owns_memory_ = false;
   nic::CounterId arrivals_;
   nic::RegionId region_;
   nic::RemoteKey key_;
-  std::vector<std::optional<nic::RemoteKey>> keys_;  // of the peers that are known
+  std::vector<std::optional<nic::RemoteKey>> keys_;  // of the known peers
   std::vector<Link> links_;
-  std::vector<uint64_t> taken_;    // slots, by peer: beside each other, as every arrival looks at all
-  std::vector<uint32_t> sending_;  // peers with something in their link's queue, or a credit to be given; each once
+  std::vector<uint64_t> taken_;    // slots taken in, by peer; side by side, as progress() reads all
+  std::vector<uint32_t> sending_;  // peers with a message or a credit to send, each once
   std::deque<Message> received_;
   bool pending_ = false;
   bool closed_ = false;

@@ -8,11 +8,11 @@ namespace lanyard::core {
 
 namespace {
 
-// Of cards in one message: several writes of the channel's, while the peer takes the first in.
+// Cards in one message. They take several writes; the peer reads the first while others follow.
 constexpr size_t kMostCardBytes = 16 * 1024;
 static_assert(kMostCardBytes + sizeof(MatchCard) + sizeof(gpu::LaneOffer) <= ControlChannel::kMaxMessageBytes);
 
-// A message is its topic, and what belongs to it.
+// A message is a topic and a body.
 template <typename Topic>
 std::vector<std::byte> with_topic(Topic topic, std::span<const std::byte> body) {
   std::vector<std::byte> message(sizeof topic + body.size());
@@ -22,7 +22,7 @@ std::vector<std::byte> with_topic(Topic topic, std::span<const std::byte> body) 
   return message;
 }
 
-// The first card of our own, and its bytes with its lane.
+// The first of cards that this process has written, and its length with its lane offer.
 std::pair<MatchCard, size_t> first_card(std::span<const std::byte> cards) {
   MatchCard card;
   std::memcpy(&card, cards.data(), sizeof card);
@@ -90,7 +90,7 @@ bool ControlPlane::leave() {
 
 bool ControlPlane::listen(nic::Listener wake) {
   listens_ = endpoint_.nic().listen(channel_->arrivals(), wake).ok();
-  channel_->notice();  // of what has arrived while nobody listened
+  channel_->notice();  // messages may have arrived before
   return listens_;
 }
 
@@ -155,7 +155,7 @@ void ControlPlane::send_cards() {
     send_cards_to(rank);
 }
 
-// Of the cards that wait for an introduction: the peer has not seen it.
+// Removes an offer that waits for an introduction: the peer has not seen it.
 void ControlPlane::drop_offer(uint32_t rank, uint64_t send) {
   std::vector<std::byte>& cards = card_bytes_[rank];
   for (size_t at = 0; at < cards.size();) {
@@ -171,9 +171,9 @@ void ControlPlane::drop_offer(uint32_t rank, uint64_t send) {
 void ControlPlane::send_cards_to(uint32_t rank) {
   if (!knows(rank))
     return;
-  // Keeps no memory: in a large job there are many to whom cards go now and then.
+  // Free the buffer: in a large job, many peers get cards rarely.
   const std::vector<std::byte> cards = std::exchange(card_bytes_[rank], {});
-  // What waited for an introduction may be more than a message holds.
+  // Cards that waited for an introduction may need several messages.
   for (std::span<const std::byte> rest = cards; !rest.empty();) {
     size_t bytes = 0;
     while (bytes < std::min(rest.size(), kMostCardBytes))
@@ -204,7 +204,7 @@ void ControlPlane::tell(uint32_t rank, std::span<const std::byte> message) {
   channel_->send(rank, with_topic(Topic::kOther, message));
 }
 
-// The first card of what has come; whether there was one.
+// Takes the first card of a body. False if there is none.
 bool ControlPlane::take_card(uint32_t from, std::span<const std::byte>& body) {
   const auto take = [&body](auto& part) {
     if (body.size() < sizeof part)
@@ -226,7 +226,7 @@ bool ControlPlane::take_card(uint32_t from, std::span<const std::byte>& body) {
   return true;
 }
 
-// Messages of no sense are dropped: other processes wrote them.
+// Drops malformed messages: other processes wrote them.
 void ControlPlane::dispatch(const ControlChannel::Message& message) {
   Topic topic{};
   if (message.bytes.size() < sizeof topic)

@@ -1,5 +1,5 @@
-// ControlPlane: what the processes of a job tell each other besides data, over the control channel: matching, and
-// questions about what somebody waits for. Threads: see Endpoint; notice() may come from any.
+// ControlPlane: all messages of a job besides data, over the control channel: introductions, match
+// cards, leaving, and those of a listener. Threads: see Endpoint; any thread may call notice().
 #ifndef LANYARD_TRANSPORT_CORE_CONTROL_PLANE_H_
 #define LANYARD_TRANSPORT_CORE_CONTROL_PLANE_H_
 
@@ -18,63 +18,62 @@
 
 namespace lanyard::core {
 
-// What a process has to know of another before it can send to it. Plain data.
+// What a process needs to know of a peer before it can send to it. Plain data.
 struct Introduction {
   uint32_t address_bytes = 0;
   uint32_t unused = 0;
-  nic::RemoteKey control;  // of the channel's end
+  nic::RemoteKey control;  // of its control channel
   std::byte address[nic::Address::kMaxBytes] = {};
 };
 
 class ControlPlane final : private Courier {
  public:
-  // Takes what is not about matching; called by progress().
+  // Receives the messages of tell(). progress() calls it.
   using Listener = std::function<void(uint32_t from, std::span<const std::byte> message)>;
 
-  // `endpoint` outlives it.
+  // `endpoint` must outlive it.
   ControlPlane(Endpoint& endpoint, std::unique_ptr<ControlChannel> channel);
 
-  // This process's. Whoever has it can send here, and is known here in turn.
+  // The introduction of this process. A peer that gets it answers with its own: see meet().
   Introduction introduction() const;
-  // A peer has introduced itself by other means than the card; does nothing where it is known. It gets
-  // this process's introduction by the card. A peer whose address is refused is lost from then on.
+  // Takes an introduction that came by other means, and sends that of this process over the NIC.
+  // Does nothing if the peer is known or lost. The peer is lost if the NIC refuses its address.
   void meet(uint32_t peer, const Introduction& introduction);
   bool knows(uint32_t peer) const { return channel_->knows(peer); }
-  // The introduction of a peer, if it is known.
   const std::optional<Introduction>& introduction_of(uint32_t peer) const { return introductions_[peer]; }
-  // The peer cannot be reached, and will not be: "has no network card".
+  // Marks the peer as lost for good. `why` is printed after its name: "has no network card".
   void give_up(uint32_t peer, std::string why) { channel_->fail(peer, std::move(why)); }
-  // The same. Neither side waits for the other in leave().
+  // As give_up(), and counts as the peer's leave: leave() does not wait for it.
   void part_from(uint32_t peer, std::string why) {
     left_[peer] = true;
     give_up(peer, std::move(why));
   }
   bool has_left(uint32_t peer) const { return left_[peer]; }
-  // Takes leave of all peers that are known: false until each has done so too, or is lost without ever
-  // having sent anything, and no operation is under way. To be called again and again, with progress()
-  // between. From the first call on the program sends nothing.
+  // Tells all known peers that this process leaves, and closes the channel. Call until true, with
+  // progress() between. Send nothing after the first call. True if no operation is in flight and
+  // each known peer has left and taken in all messages, or is lost and never sent one.
   bool leave();
-  // The peer has ended without having taken leave.
+  // True if the peer has ended without leaving.
   bool left_without_leave(uint32_t peer) const { return knows(peer) && lost(peer) && heard_[peer] && !left_[peer]; }
 
-  // Has the NIC call `wake` when something arrives. True where it can; else somebody must call notice() and progress()
-  // every so often. The listener goes with the plane.
+  // Makes the NIC call `wake` when a message arrives, until the plane ends. False if the NIC
+  // cannot: then call notice() and progress() regularly.
   bool listen(nic::Listener wake);
-  // The NIC calls it no more, once this returns.
+  // After this returns, the NIC does not call `wake` again.
   void stop_listening();
   ~ControlPlane() override;
 
   Matcher& matcher() { return matcher_; }
   void on_message(Listener listener) { listener_ = std::move(listener); }
-  // Never blocks. A peer that cannot be reached never gets it.
+  // Sends a message to the peer's Listener. Never blocks. Dropped if the peer is lost.
   void tell(uint32_t rank, std::span<const std::byte> message);
-  // Whether the peer has ended, or cannot be reached.
+  // True if the peer has ended or cannot be reached.
   bool lost(uint32_t rank) const { return channel_->lost(rank); }
   // "rank 3 has ended". Requires lost().
   std::string why_lost(uint32_t rank) const { return channel_->why_lost(rank); }
 
-  // While one lives, cards wait here for others to the same process, so that many go in one message. Its end sends
-  // them, as progress() does. The plane outlives it.
+  // While a Batch exists, match cards for one process are collected, to go in one message. The end
+  // of the last Batch sends them; so does progress(). The plane must outlive it.
   class Batch {
    public:
     explicit Batch(ControlPlane& plane) : plane_(plane) { ++plane_.batches_; }
@@ -90,16 +89,15 @@ class ControlPlane final : private Courier {
   };
 
   void notice() { channel_->notice(); }
-  // Deals with what has arrived, and hands on what waits; returns how many steps that was. Little more than a load
-  // where there is nothing. Never blocks.
+  // Handles what has arrived and sends what waits. Returns the number of steps. Costs little more
+  // than a load if there is nothing to do. Never blocks.
   size_t progress();
-  // Whether there may be something for progress() to do.
+  // True if progress() may have something to do.
   bool pending() const {
     return channel_->noticed() || channel_->pending() || matcher_.owes() > 0 || endpoint_.has_questions() ||
            endpoint_.has_unannounced_failures();
   }
-  // Whether everything that this peer was told has reached it, or never will. A peer that is not known was told
-  // nothing.
+  // True if the peer has taken in all messages sent to it, or is lost or not known.
   bool has_taken_all(uint32_t rank) const {
     return !knows(rank) || (card_bytes_[rank].empty() && channel_->has_taken_all(rank));
   }
@@ -117,7 +115,7 @@ class ControlPlane final : private Courier {
   bool take_card(uint32_t from, std::span<const std::byte>& body);
   void dispatch(const ControlChannel::Message& message);
   void look_for_lost_peers();
-  // False where the address is refused: the peer is lost then.
+  // False if the NIC refuses the address: then the peer is lost.
   bool learn(uint32_t peer, const Introduction& introduction);
 
   Endpoint& endpoint_;
@@ -125,17 +123,17 @@ class ControlPlane final : private Courier {
   Matcher matcher_;
   Listener listener_;
   std::deque<MatchCard> cards_;
-  std::deque<gpu::LaneOffer> lanes_;                // of those that have one, in their order
-  gpu::LaneOffer lane_;                             // of the last
-  uint32_t batches_ = 0;                            // that live
-  std::vector<std::vector<std::byte>> card_bytes_;  // by rank: cards that wait to be sent, or for an introduction
-  std::vector<uint32_t> card_ranks_;                // that may have some
-  std::vector<std::optional<Introduction>> introductions_;  // by rank
-  std::vector<bool> lost_;                                  // peers that the matcher knows of
-  std::vector<bool> heard_;                                 // peers that have sent something,
-  std::vector<bool> left_;                                  // have taken leave,
-  std::vector<bool> told_;                                  // or were told of this process's
-  uint64_t lost_seen_ = 0;                                  // of the NIC's
+  std::deque<gpu::LaneOffer> lanes_;                        // of the cards in cards_ with a lane
+  gpu::LaneOffer lane_;                                     // of the card last received
+  uint32_t batches_ = 0;                                    // batches that exist
+  std::vector<std::vector<std::byte>> card_bytes_;          // by rank: cards that are not sent yet
+  std::vector<uint32_t> card_ranks_;                        // ranks that may have such cards
+  std::vector<std::optional<Introduction>> introductions_;  // by rank, like the next four
+  std::vector<bool> lost_;                                  // the matcher knows that it is lost
+  std::vector<bool> heard_;                                 // it has sent a message
+  std::vector<bool> left_;                                  // it has left
+  std::vector<bool> told_;                                  // it was told that this process leaves
+  uint64_t lost_seen_ = 0;  // lost peers counted by the NIC and the channel, at the last look
   bool listens_ = false;
 };
 

@@ -27,7 +27,7 @@ Status key_of(Endpoint& endpoint, nic::RegionId region, nic::RemoteKey& key) {
   return {};
 }
 
-// Of the set of an exchange with two that the request is to be a member of; 0: of none.
+// The number of the request's exchange if it has two sets, else 0.
 uint64_t set_number(const Request& request) {
   return request.exchange != nullptr && request.exchange->other != nullptr ? request.exchange->number : 0;
 }
@@ -37,14 +37,14 @@ Status too_long(uint64_t sent, uint64_t received) {
           "the send has " + std::to_string(sent) + " bytes and its receive has room for " + std::to_string(received)};
 }
 
-// Where other receivers' clear-to-sends reach the sender's trigger as well, those of this receive are given a trigger
-// of their own, from which they can be taken back (P9).
+// Gives the receive a trigger of its own if the sender's trigger also counts the clear-to-sends of
+// other receivers. So a later clear-to-send can be cancelled (P9).
 Status open_trigger(Endpoint& endpoint, Request& receive, const MatchCard& offer) {
   const bool own = offer.merged != 0 && offer.ready == 0 && receive.exchange == nullptr;
   return own ? endpoint.open_trigger(receive) : Status();
 }
 
-// All of an offer but its lane.
+// Fills in an offer, except for its lane.
 Status write_offer(Endpoint& endpoint, const Request& send, MatchCard& card) {
   const Transfer& transfer = send.transfer;
   card.kind = MatchCard::Kind::kOffer;
@@ -128,8 +128,8 @@ size_t Matcher::progress() {
 void Matcher::handle(const MatchCard& card) {
   switch (card.kind) {
     case MatchCard::Kind::kOffer: {
-      // Nobody's card, of which not one message could be cut into pieces; or of a process that has ended meanwhile:
-      // what is received from any source may yet come from another.
+      // Ignore a malformed offer: with longest 0 no message could be cut into pieces. Ignore one of
+      // a lost peer, too: a receive from any source may still match another peer.
       if (card.longest == 0 || courier_.why_unreachable(card.from_nic) || fall_back(card))
         return;
       Request* receive = posted_.find({card.communicator, card.source, card.tag});
@@ -162,19 +162,19 @@ void Matcher::handle(const MatchCard& card) {
   LANYARD_CHECK(false, "a card of no kind");
 }
 
-// A posted receive for which something is lacking cannot be told by the call that posted it: neither side is matched.
+// Fails both sides if a receive lacks a resource. begin() has returned, so match_error says why.
 void Matcher::refuse(Request& receive, const MatchCard& offer, Status why) {
   MatchCard answer = offer;
   answer.from_nic = endpoint_.self();
   answer.kind = MatchCard::Kind::kNoTrigger;
   answer.lane = 0;
   answer.peer_lane = offer.lane;
-  (void)courier_.send(offer.from_nic, answer);  // as in pair()
+  (void)courier_.send(offer.from_nic, answer);  // on an error as in pair()
   fail(endpoint_, receive, std::move(why));
 }
 
-// Answers an offer for this receive, which has all that it needs. An answer that cannot be carried fails the receive:
-// its sender waits on, and is told by its own deadline.
+// Answers an offer for this receive. Requires open resources. If the answer cannot be sent, the
+// receive fails. Then the sender waits until its own deadline.
 void Matcher::pair(Request& receive, const MatchCard& offer, const gpu::LaneOffer* lane) {
   MatchCard answer = offer;
   answer.from_nic = endpoint_.self();
@@ -269,7 +269,7 @@ bool Matcher::fall_back(const MatchCard& offer) {
     endpoint_.part_lane(offer.reader, offer.peer_lane);
     return false;
   }
-  endpoint_.drop_lane(*receive);  // nobody has connected to it
+  endpoint_.drop_lane(*receive);  // the sender has not connected to it
   endpoint_.close_resources(*receive);
   Status status = endpoint_.open_resources(*receive);
   if (status.ok())
@@ -281,7 +281,7 @@ bool Matcher::fall_back(const MatchCard& offer) {
   return true;
 }
 
-// The send that an answer is to; null where it has been freed since.
+// Returns the send that this card answers; null if it is not matching any more.
 Request* Matcher::matching_send(const MatchCard& card) {
   Request* send = endpoint_.find(card.send);
   const bool waits = send != nullptr && send->state == Request::State::kMatching;
@@ -293,7 +293,7 @@ void Matcher::accepted(const MatchCard& card) {
   Request* send = matching_send(card);
   if (send == nullptr || card.longest == 0) {
     if (card.lane == 0)
-      endpoint_.part_lane(card.send, card.peer_lane);  // nobody has connected to it
+      endpoint_.part_lane(card.send, card.peer_lane);  // the receiver has not connected to it
     return;
   }
   send->matched_peer = send->transfer.peer;
@@ -306,7 +306,7 @@ void Matcher::accepted(const MatchCard& card) {
     const Status connected = endpoint_.connect_lane(*send, courier_.lane(), card.lane, send->transfer.ready);
     MatchCard answer = make_card(MatchCard::Kind::kConnected, send->number, card.receive);
     if (!connected.ok()) {
-      endpoint_.drop_lane(*send);  // the receiver starts nothing before it has heard
+      endpoint_.drop_lane(*send);  // the receiver starts nothing before our answer
       Status status = write_offer(endpoint_, *send, answer);
       if (!status.ok())
         return fail(endpoint_, *send, std::move(status));
@@ -329,13 +329,13 @@ void Matcher::accepted(const MatchCard& card) {
 void Matcher::rejected(const MatchCard& card) {
   Request* send = matching_send(card);
   if (send == nullptr)
-    return endpoint_.part_lane(card.send, card.peer_lane);  // nobody has connected to it
+    return endpoint_.part_lane(card.send, card.peer_lane);  // the receiver has not connected to it
   Status why = too_long(send->transfer.bytes, card.bytes);
   if (card.kind == MatchCard::Kind::kDiffer)
     why = differ(endpoint_.options().strategy, card.strategy);
   else if (card.kind == MatchCard::Kind::kNoTrigger)
     why = {Code::kExhausted, "its receive needs a counter, and the receiver's NIC has none left"};
-  endpoint_.drop_lane(*send);  // nobody has connected to it
+  endpoint_.drop_lane(*send);  // the receiver has not connected to it
   fail(endpoint_, *send, std::move(why));
 }
 
@@ -354,7 +354,7 @@ void Matcher::withdrawn(const MatchCard& card) {
     conclude(*take_unconfirmed(unconfirmed->first, card.from_nic, card.send), offer);
   }
   if (Request* receive = endpoint_.find_matched(card.from_nic, card.send)) {
-    receive->peer_parted = true;  // it has not connected
+    receive->peer_parted = true;  // the sender has not connected to the lane
     endpoint_.end_peer(*receive, 0, false);
   }
 }
@@ -364,7 +364,7 @@ void Matcher::withdrawn(const MatchCard& card) {
 void Matcher::withdraw(Request& request) {
   LANYARD_CHECK(request.state == Request::State::kMatching, "only a match under way can be withdrawn");
   if (const auto found = unconfirmed_.find(request.number); found != unconfirmed_.end()) {
-    // The sender may have connected: to it this is the end of a pair.
+    // The sender may have connected, and then sees the end of a matched pair.
     (void)courier_.send(found->second.from_nic, make_card(MatchCard::Kind::kFreed, request.number, found->second.send));
     unconfirmed_.erase(found);
   } else if (request.transfer.direction == Direction::kReceive) {
@@ -372,7 +372,7 @@ void Matcher::withdraw(Request& request) {
   } else {
     MatchCard card = make_card(MatchCard::Kind::kWithdraw, 0, 0);
     card.send = request.number;
-    (void)courier_.send(request.transfer.peer_nic, card);  // who cannot be told is not there
+    (void)courier_.send(request.transfer.peer_nic, card);  // an error: the peer is lost
   }
   endpoint_.close_resources(request);
   request.state = Request::State::kFresh;
@@ -381,7 +381,7 @@ void Matcher::withdraw(Request& request) {
 void Matcher::lose_peer(uint32_t nic, const std::string& why) {
   const Status gone{Code::kFailed, why};
   offers_.remove_all_of(nic);
-  // They are as good as matched with who is lost.
+  // Receives that wait for this sender to connect become matched. They then end like other pairs.
   std::erase_if(unconfirmed_, [&](const auto& each) {
     const bool lost = each.second.from_nic == nic;
     if (lost)

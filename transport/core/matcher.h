@@ -1,10 +1,10 @@
-// Matching: pairs persistent requests for good, by MPI's rules, over a Courier.
+// Matcher: pairs persistent requests for their whole life, by MPI's rules, over a Courier.
 //
-// A sender offers its send to the receiver's process, which pairs offers with posted receives in order: an offer with
-// the oldest posted receive that it fits, a receive with the oldest waiting offer (communicator, source, tag; wildcards
-// are the receiver's). The receiver answers with the key of its buffer, or with its length where the message is longer.
-// After that the two sides tell each other of failures and of the end (api/doc/protocol.md, P3 and P14).
-// Threads: see Endpoint.
+// A sender offers its send to the receiver's process. There an offer is paired with the oldest
+// posted receive that matches, and a receive with the oldest waiting offer. Communicator, source
+// and tag must match; receives may have wildcards. The receiver answers with the key of its buffer,
+// or with its length if the message is longer. Later the two sides tell each other when an
+// operation fails or a request is freed (api/doc/protocol.md, P3 and P14). Threads: see Endpoint.
 #ifndef LANYARD_TRANSPORT_CORE_MATCHER_H_
 #define LANYARD_TRANSPORT_CORE_MATCHER_H_
 
@@ -20,30 +20,29 @@ namespace lanyard::core {
 
 class Matcher {
  public:
-  // Both outlive it.
+  // Both must outlive it.
   Matcher(Endpoint& endpoint, Courier& courier) : endpoint_(endpoint), courier_(courier) {}
 
-  // Starts to match a fresh request; its state tells what came of it (kMatched; or kFresh again, with match_error).
-  // kInvalidState where it is not fresh; kExhausted: out of NIC resources; kFailed: its peer has ended. A request with
-  // kNobody is matched at once.
+  // Starts to match a fresh request. Its state tells when this ends: kMatched, or kFresh with
+  // match_error. A request with kNobody is matched at once. kInvalidState: it is not fresh;
+  // kExhausted: no NIC resources left; kFailed: its peer is lost.
   Status begin(Request& request);
-  // Makes progress; returns how many cards were dealt with. Never blocks.
+  // Handles all cards that have arrived, and returns how many. Then as talk(). Never blocks.
   size_t progress();
-  // Gives up the match of a request that is matching, which is then fresh again. Where the peer pairs its side with it
-  // at this very moment, that side stays matched to nobody.
+  // Cancels the match of a request that is matching, which is then fresh again. If the peer matches
+  // its side at the same time, that side stays matched, but its starts fail.
   void withdraw(Request& request);
-  // Endpoint::free_request(), and the other side of the pair hears of it.
+  // As Endpoint::free_request(), and tells the other side of the pair.
   Status free(Request& request);
-  // Tells the other sides of requests of which operations have failed; asks senders whether what they sent went well,
-  // and answers those who ask.
+  // Sends the cards that are due: failures, questions to senders, answers, lanes that are gone.
   void talk();
-  // Of how many sends somebody waits to hear how they ended: nobody may wake this process when it knows.
+  // The number of sends whose result a peer waits for. While it is not 0, call progress()
+  // regularly: nothing else may wake this process when a result is known.
   size_t owes() const { return answers_.size() + partings_.size(); }
-  // What matches with this process only, which is not there any more, fails.
+  // Handles the loss of a peer: fails the matches that need it.
   void lose_peer(uint32_t nic, const std::string& why);
 
-  // The oldest offer to this process from that NIC and in that communicator that no receive was posted for yet; null if
-  // there is none. For reports.
+  // For reports: the oldest unmatched offer of that NIC in that communicator, or null.
   const MatchCard* unmatched_offer(uint32_t from_nic, uint64_t communicator) const {
     return offers_.oldest_of(from_nic, communicator);
   }
@@ -55,20 +54,20 @@ class Matcher {
     MatchCard card;
   };
 
-  // Of the kinds that say the two numbers of a pair.
+  // Makes a card of a kind that has `writer` and `reader`.
   MatchCard make_card(MatchCard::Kind kind, uint64_t writer, uint64_t reader, uint64_t starts = 0) const;
   std::optional<MatchCard> last_card(const Request& request) const;
   void handle(const MatchCard& card);
-  // `lane`: what came with the offer; null: nothing.
+  // `lane`: the lane offer that came with `offer`, or null.
   void pair(Request& receive, const MatchCard& offer, const gpu::LaneOffer* lane);
-  // Whether the message is going by a lane: then this side's stands in `mine`.
+  // Connects to the sender's lane and sets `mine`. False if the message must go by the NIC.
   bool connect(Request& receive, const MatchCard& offer, const gpu::LaneOffer* theirs, gpu::LaneOffer& mine);
-  // The receive is matched with what was offered.
+  // Binds the receive to the send of the offer: it is matched.
   void conclude(Request& receive, const MatchCard& offer);
-  // What the senders have to say of lanes that this process offered them: null where the receive was withdrawn since.
+  // Removes the receive from unconfirmed_ and returns it; null if it is not there with that sender.
   Request* take_unconfirmed(uint64_t receive, uint32_t from_nic, uint64_t send);
   void confirmed(const MatchCard& card);
-  // Of an offer without a lane in place of one with: whether that one's receive was still there.
+  // True if `offer` replaces one with a lane and its receive still waits. Then answers it.
   bool fall_back(const MatchCard& offer);
   void refuse(Request& receive, const MatchCard& offer, Status why);
   void accepted(const MatchCard& card);
@@ -82,7 +81,7 @@ class Matcher {
   void tell_failures();
   void ask(Request& receive);
   void asked(const MatchCard& card);
-  // The two say whether that is done with: a send that was asked about, and one that was freed.
+  // Sends a result if it is known. True if the entry of answers_ or partings_ is no longer needed.
   bool answer(uint64_t number);
   bool part(Parting& parting);
 
@@ -90,11 +89,11 @@ class Matcher {
   Courier& courier_;
   PostedQueue posted_;
   OfferQueue offers_;
-  // Receives whose senders have not said yet whether they connect to the lane, with the offers: by number.
+  // Receives that wait until their sender connects to the lane: their numbers, and the offers.
   std::unordered_map<uint64_t, MatchCard> unconfirmed_;
-  std::vector<uint32_t> unreachable_;  // peers that may go on writing to lanes' ends here
-  std::vector<uint64_t> answers_;      // numbers of sends that were asked about
-  std::vector<Parting> partings_;      // of sends that were freed before it was known how they ended
+  std::vector<uint32_t> unreachable_;  // lost peers that may still write to our lanes
+  std::vector<uint64_t> answers_;      // numbers of sends that a peer has asked about
+  std::vector<Parting> partings_;      // of sends freed before their result was known
 };
 
 }  // namespace lanyard::core

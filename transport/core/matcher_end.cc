@@ -1,4 +1,4 @@
-// The part of Matcher for the end of pairs, and for whether sends went well (api/doc/protocol.md, P3 and P14).
+// The part of Matcher for the end of pairs and the results of sends (api/doc/protocol.md, P3, P14).
 #include <array>
 
 #include "transport/core/matcher.h"
@@ -9,7 +9,7 @@ MatchCard Matcher::make_card(MatchCard::Kind kind, uint64_t writer, uint64_t rea
   return {.kind = kind, .from_nic = endpoint_.self(), .writer = writer, .reader = reader, .starts = starts};
 }
 
-// What the other side is told when this one is over; nothing where there is nobody to be told.
+// The card that tells the peer that this side ends; none if there is no peer, or it has ended.
 std::optional<MatchCard> Matcher::last_card(const Request& request) const {
   if (!request.matched() || request.matched_peer == kNobody || request.peer_starts != UINT64_MAX)
     return std::nullopt;
@@ -20,7 +20,7 @@ std::optional<MatchCard> Matcher::last_card(const Request& request) const {
 }
 
 Status Matcher::free(Request& request) {
-  endpoint_.collect_failures();  // the other side is told whether it failed
+  endpoint_.collect_failures();  // last_card() depends on them
   const std::optional<MatchCard> card = last_card(request);
   const uint32_t peer = request.matched_nic;
   const bool may_have_failed =
@@ -32,7 +32,7 @@ Status Matcher::free(Request& request) {
     partings_.push_back({peer, *card});
     talk();
   } else if (card) {
-    (void)courier_.send(peer, *card);  // who cannot be told is not there
+    (void)courier_.send(peer, *card);  // an error: the peer is lost
   }
   tell_parted();
   return {};
@@ -41,7 +41,7 @@ Status Matcher::free(Request& request) {
 void Matcher::tell_parted(const Endpoint::Parted& lane) {
   MatchCard card = make_card(MatchCard::Kind::kParted, 0, lane.peer_request);
   card.peer_lane = lane.peer_lane;
-  (void)courier_.send(lane.nic, card);  // who cannot be told is not there
+  (void)courier_.send(lane.nic, card);  // an error: the peer is lost
 }
 
 void Matcher::tell_parted() {
@@ -56,7 +56,7 @@ void Matcher::tell_failures() {
       (void)courier_.send(request->matched_nic, *card);
 }
 
-// The request that a card is to; null where it has been freed since.
+// Returns the matched request that a card is for; null if it has been freed.
 Request* Matcher::matched_with(const MatchCard& card) {
   Request* request = endpoint_.find(card.reader);
   const bool fits = request != nullptr && request->matched() && request->matched_peer != kNobody &&
@@ -69,7 +69,7 @@ void Matcher::ended(const MatchCard& card) {
     endpoint_.end_peer(*request, card.starts, card.kind == MatchCard::Kind::kFailed);
 }
 
-// ---- Whether sends went well
+// ---- Results of sends
 
 void Matcher::talk() {
   tell_failures();
@@ -78,7 +78,7 @@ void Matcher::talk() {
   std::erase_if(answers_, [this](uint64_t number) { return answer(number); });
   std::erase_if(partings_, [this](Parting& parting) { return part(parting); });
   std::erase_if(unreachable_, [this](uint32_t nic) {
-    // A peer that lives may still store into its lanes.
+    // A peer that cannot be reached but lives may still write to our lanes.
     const bool ended = endpoint_.nic().is_lost(nic) && endpoint_.nic().why_lost(nic) == nic::kHasEnded;
     if (ended)
       endpoint_.part_lanes(nic);
@@ -87,14 +87,14 @@ void Matcher::talk() {
   tell_parted();
 }
 
-// A peer that failed has said so, and does not answer.
+// A peer that has failed has already told so, and does not answer.
 void Matcher::ask(Request& receive) {
   const MatchCard card = make_card(MatchCard::Kind::kAsk, receive.number, receive.matched_number, receive.asked);
   if (receive.peer_failed || !courier_.send(receive.matched_nic, card).ok())
     endpoint_.give_up_asking(receive);
 }
 
-// Of a send that was freed the card that says so is the answer, as that of a failure is.
+// If the send is freed or has failed, its kFreed or kFailed card is the answer.
 void Matcher::asked(const MatchCard& card) {
   Request* send = matched_with(card);
   if (send == nullptr || send->transfer.direction != Direction::kSend || card.starts <= send->asked)
@@ -108,8 +108,8 @@ bool Matcher::answer(uint64_t number) {
   Request* send = endpoint_.find(number);
   if (send == nullptr || send->failures > 0)
     return true;
-  // In this order: what has failed is counted before its iteration has ended, or, where failures lag, once that is
-  // confirmed.
+  // Read the end first, then failures: a failure counts before its start ends or, if
+  // caps().failures_lag, before confirms() returns true (N13).
   const std::array<nic::ContextStarts, 1> asked{{{number, send->asked}}};
   const bool over = endpoint_.has_sent(*send, send->asked) && endpoint_.nic().confirms(asked);
   tell_failures();

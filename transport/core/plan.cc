@@ -14,15 +14,15 @@ nic::Op increment(const PlanContext& context, uint32_t peer, nic::RemoteKey key,
           .context = context.context};
 }
 
-// What waits for the request's trigger, or for that of its queue.
+// An operation on the request's trigger, or on the shared trigger of its queue.
 Post at_trigger(const Request& request, const nic::Op& op, bool shared) {
   if (shared)
     return {.op = op};
   return {.op = op, .trigger = request.trigger, .step = request.trigger_step(), .base = request.trigger_base};
 }
 
-// Strategy B: the remote atomic that tells the receiver's stream, once every piece is delivered. It is itself the last
-// completion but the sender's own word's.
+// Strategy B: the remote increment that tells the receiver's stream when all pieces are delivered.
+// Its own completion is the last of the start.
 Post raise_flag(const Request& request, const PeerKeys& keys, const PlanContext& context, uint64_t count) {
   nic::Op op = increment(context, request.matched_nic, keys.flag, 0);
   op.level = nic::CompletionLevel::kDelivery;

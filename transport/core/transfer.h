@@ -1,5 +1,5 @@
-// Transfer: what a request transfers, as MPI_*_init was told, in bytes. Strategy: who tells the streams that it is
-// complete.
+// Transfer: the arguments of MPI_*_init, in bytes. Strategy: how a completed message is reported to
+// the receiver's stream.
 #ifndef LANYARD_TRANSPORT_CORE_TRANSFER_H_
 #define LANYARD_TRANSPORT_CORE_TRANSFER_H_
 
@@ -21,22 +21,22 @@ enum class Direction : uint8_t { kSend, kReceive };
 struct Transfer {
   Direction direction = Direction::kSend;
   bool ready = false;      // a ready send: the user promises that the receive was started
-  void* buffer = nullptr;  // the user's, `bytes` long, valid while the request lives; or the packing's
+  void* buffer = nullptr;  // the user's or the packing's, `bytes` long, valid until it is freed
   uint64_t bytes = 0;
-  uint64_t communicator = 0;  // identity of the communicator, the same on all its members
-  int rank = 0;               // this process in the communicator
-  int peer = 0;               // the other in the communicator; kAnySource, kNobody
-  uint32_t peer_nic = 0;      // the other's NIC; undefined for kAnySource and kNobody
+  uint64_t communicator = 0;  // names the communicator, the same on all its members
+  int rank = 0;               // of this process, in the communicator
+  int peer = 0;               // rank of the peer, in the communicator; kAnySource; kNobody
+  uint32_t peer_nic = 0;      // the peer's NIC; undefined for kAnySource and kNobody
   int tag = 0;                // or kAnyTag
-  bool by_card = false;       // never by a lane
-  // Where the user's memory has gaps: the stream packs at each start of a send, and unpacks after each wait for a
-  // receive.
+  bool by_card = false;       // always by the NIC, never by a lane
+  // Set if the user's memory has gaps: the stream packs it at each start of a send, or unpacks it
+  // after each wait for a receive.
   std::shared_ptr<gpu::Packing> packing{};
-  // Of one message of several: the name of the whole, "MPI_Allreduce of 4 processes".
+  // Set for a message of a collective: "MPI_Allreduce of 4 processes".
   std::shared_ptr<const std::string> part_of{};
-  bool in_turn = false;  // and another one takes turns with it, which no graph or kernel does
+  bool in_turn = false;  // alternates with another message; graphs and kernels cannot start it
 
-  // "recv, peer 2, tag 7, 16384 B"; what may be any is.
+  // "recv, peer 2, tag 7, 16384 B"; wildcards are "any".
   std::string describe() const {
     const auto or_any = [](int value) { return value < 0 ? std::string("any") : std::to_string(value); };
     const char* what = direction == Direction::kReceive ? "recv" : ready ? "rsend" : "send";
@@ -46,8 +46,8 @@ struct Transfer {
 };
 
 enum class Strategy : uint8_t {
-  kTargetCounter,  // A: the receiver's NIC, which counts what lands (Bridges et al., section V)
-  kSenderFlag,     // B: the sender's NIC, once the write is delivered
+  kTargetCounter,  // A: the receiver's NIC counts what lands (Bridges et al., section V)
+  kSenderFlag,     // B: the sender's NIC raises a flag once the write is delivered
 };
 inline constexpr Strategy kStrategies[] = {Strategy::kTargetCounter, Strategy::kSenderFlag};
 
@@ -59,10 +59,10 @@ inline const char* strategy_name(Strategy strategy) {
   return "";
 }
 
-// Whether senders raise their receives' done words.
+// True if the sender raises a flag at the receiver.
 constexpr bool raises_flags(Strategy strategy) { return strategy == Strategy::kSenderFlag; }
 
-// A has one trip less, but needs a count that means that the data is visible.
+// A saves one trip, but requires that data is visible once it is counted.
 inline Strategy strategy_for(const nic::Caps& caps) {
   return caps.target_count_means_visible ? Strategy::kTargetCounter : Strategy::kSenderFlag;
 }
