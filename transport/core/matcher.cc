@@ -1,7 +1,6 @@
 #include "transport/core/matcher.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "transport/base/check.h"
@@ -334,7 +333,7 @@ void Matcher::rejected(const MatchCard& card) {
   if (card.kind == MatchCard::Kind::kDiffer)
     why = differ(endpoint_.options().strategy, card.strategy);
   else if (card.kind == MatchCard::Kind::kNoTrigger)
-    why = {Code::kExhausted, "its receive needs a counter, and the receiver's NIC has none left"};
+    why = {Code::kExhausted, "the receiver's NIC has no counter or memory region left for its receive"};
   endpoint_.drop_lane(*send);  // the receiver has not connected to it
   fail(endpoint_, *send, std::move(why));
 }
