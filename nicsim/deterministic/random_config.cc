@@ -24,7 +24,7 @@ bool has_wildcards(const Scenario& scenario) {
 
 }  // namespace
 
-// A wildcard where nothing else can be meant.
+// Draws wildcards for receives that no other send could match.
 void RandomMessages::draw_wildcards(const std::vector<std::pair<uint32_t, uint32_t>>& ends,
                                     std::vector<MessageOptions>& all) {
   for (size_t i = 0; i < all.size(); ++i) {
@@ -43,10 +43,9 @@ void RandomMessages::draw_wildcards(const std::vector<std::pair<uint32_t, uint32
 
 void RandomMessages::draw(Scenario& scenario, const WorldOptions& world) {
   constexpr uint32_t kMostMessages = 6, kMostQueues = 3;
-  // Now and then there are more than the first size of the core's tables, between the same two ranks and with one tag.
+  // Sometimes more than the initial size of the core's tables, all with the same ranks and tag.
   constexpr uint32_t kMany = 9, kManyMore = 4;
-  // Of ready pairs that may be started by graphs and kernels, where a program has such: percent.
-  constexpr uint32_t kStandingReady = 50;
+  constexpr uint32_t kStandingReady = 50;  // percentage of ready pairs that may stand
   const auto piece = static_cast<uint32_t>(std::min<uint64_t>(world.max_message_bytes, 16));
   const bool many = random.percent(3);
   const uint32_t count = many ? kMany + random.below(kManyMore) : 1 + random.below(kMostMessages);
@@ -57,7 +56,7 @@ void RandomMessages::draw(Scenario& scenario, const WorldOptions& world) {
     const uint32_t to =
         random.percent(10) ? from : (from + 1 + random.below(std::max(scenario.ranks(), 2u) - 1)) % scenario.ranks();
     ends.push_back(many && i > 0 ? ends.front() : std::pair(from, to));
-    // Lengths at which something changes: nothing, words, whole pieces, and one off.
+    // Lengths at which behaviour changes: none, words, whole pieces, and a byte more or less.
     all.push_back({.bytes = random.one_of(
                        {0u, 1u, 7u, 8u, 16u, piece - 1, piece, piece + 1, 2 * piece - 1, 2 * piece, 2 * piece + 1}),
                    .tag = many || random.percent(25) ? 0 : static_cast<int>(i) + 1,
@@ -94,9 +93,9 @@ void RandomMessages::draw(Scenario& scenario, const WorldOptions& world) {
   going.assign(count, false);
 }
 
-// Some messages are matched by the programs, the others before. Where something may fail, some are matched only when
-// others have gone and been freed, and may get what those had; none is matched twice, as nobody knows how far the other
-// side of what failed has come.
+// Programs match some messages; the others are matched before. With faults, messages may begin late
+// and end early, so they can get the resources of freed ones. None is matched twice then: after a
+// failure a side does not know the state of the other.
 void RandomMessages::draw_lives(uint32_t epochs, bool faulty) {
   own = choose(40);
   lives.assign(count(), {0, epochs});
@@ -108,7 +107,7 @@ void RandomMessages::draw_lives(uint32_t epochs, bool faulty) {
   }
 }
 
-// With tags of their own.
+// They have tags of their own.
 void RandomMessages::draw_idle(Scenario& scenario, uint32_t epochs) {
   constexpr int kTag = 100;
   if (epochs < 2 || !random.percent(20) || has_wildcards(scenario))
@@ -132,8 +131,8 @@ void RandomMessages::draw_idle(Scenario& scenario, uint32_t epochs) {
   }
 }
 
-// With the tag of a message that programs match. A receive of any tag gets its own, too, where all earlier ones have
-// receives before it.
+// They have the tag of a message that programs match. A receive with any tag is offered its own
+// message too, because all earlier messages have earlier receives.
 void RandomMessages::draw_short(Scenario& scenario) {
   if (!random.percent(12) || has_wildcards(scenario))
     return;
@@ -169,7 +168,7 @@ namespace {
 
 // ---- The world
 
-// All but who carries operations and mail, which depends on the program.
+// Draws everything but the carriers of operations and mail, which depend on the program.
 WorldOptions draw_world(Random& random) {
   WorldOptions world;
   world.strategy = random.percent(50) ? core::Strategy::kTargetCounter : core::Strategy::kSenderFlag;
@@ -198,23 +197,24 @@ WorldOptions draw_world(Random& random) {
   return world;
 }
 
-// Whether operations fail or processes die there.
+// True if operations fail or processes die.
 bool is_faulty(const WorldOptions& world) { return world.failures || world.kills; }
 
-// Whose libfabric is below the core's driver, if there is one, and whether cards carry the mail. `stands`: whether the
-// program has requests that stand.
+// Draws whether the core uses the driver over libfabric, and whether cards carry the mail.
+// `stands`: the program has standing requests.
 void draw_carriers(Random& random, WorldOptions& world, bool stands) {
   world.driver = !stands && world.bells == Bells::kCalls && world.in_flight == 0 && random.percent(50);
-  // What finds no room runs at once, and then fails.
+  // Operations without room run from the overflow, so failures occur there too.
   world.no_room = world.no_room || (world.driver && world.failures && random.percent(50));
   world.mail_by_card =
       !world.driver && !world.scarce && world.longest(0, 1) >= CardMail::kLeastMessageBytes && random.percent(60);
   world.cut_mail = world.mail_by_card && world.failures && random.percent(40);
 }
 
-// ---- Which requests of a program are merged into exchanges of the protocol's (transport/core/exchange.h)
+// ---- The members of exchanges (transport/core/exchange.h)
 
-// The actions by which a program matches, starts and waits for a request; nothing where they may not be shared.
+// Returns the indices of the actions that match, start and wait for a request. Returns nothing if
+// it cannot be a member.
 std::optional<std::vector<size_t>> calls_of(const HostProgram& program, RequestName request) {
   using Kind = Action::Kind;
   std::vector<size_t> calls;
@@ -230,7 +230,7 @@ std::optional<std::vector<size_t>> calls_of(const HostProgram& program, RequestN
     if (starts || action.kind == Kind::kMatch)
       calls.push_back(i);
     else if (action.kind != Kind::kMatched && action.kind != Kind::kComplete && action.kind != Kind::kFree)
-      return std::nullopt;  // withdrawn, given to kernels
+      return std::nullopt;  // withdrawn, or given to kernels
   }
   return calls.empty() ? std::nullopt : std::optional(calls);
 }
@@ -241,7 +241,7 @@ std::vector<RequestName> members_of(const Scenario& scenario, const Action& acti
   return members;
 }
 
-// Before a call that has all members of an exchange one that has not, which is refused, and changes nothing.
+// Inserts, before a call for an exchange, the same call without one member. It must be refused.
 void call_in_part(Scenario& scenario, Random& random, uint32_t rank, uint32_t number) {
   std::vector<Action>& actions = scenario.rank(rank).actions();
   std::vector<size_t> calls;
@@ -260,7 +260,7 @@ void call_in_part(Scenario& scenario, Random& random, uint32_t rank, uint32_t nu
   actions.insert(actions.begin() + static_cast<ptrdiff_t>(place), std::move(part));
 }
 
-// Ranks that all have exchanges with two sets.
+// Draws a halo in which every rank has an exchange with two sets.
 HaloOptions draw_two_sets(Random& random) {
   HaloOptions halo;
   halo.two_sets = true;
@@ -277,7 +277,7 @@ HaloOptions draw_two_sets(Random& random) {
   return halo;
 }
 
-// Some of their requests are single ones after all, on one side or both; and some calls lack a member, and are refused.
+// May take some requests out of their exchanges, and add calls that lack a member.
 void draw_parts(Scenario& scenario, Random& random, bool faulty) {
   if (random.percent(50))
     for (uint32_t alone = 1 + random.below(3); alone > 0; --alone)
@@ -287,11 +287,11 @@ void draw_parts(Scenario& scenario, Random& random, bool faulty) {
       call_in_part(scenario, random, rank, 1);
 }
 
-// Of each rank some of the requests that its program always starts together and waits for together, and that are
-// matched from the beginning. Requires that no rank blocks on a message before it has started to receive all those that
-// may be merged with it. `faulty`: operations fail or processes die, so that no call need be refused for one reason.
+// Makes exchanges of requests that a program always matches, starts and waits for together. Before
+// a rank blocks on a message, it must have started all receives of the same exchange.
+// `faulty`: operations fail or processes die, so a call may be refused for another reason.
 void draw_merged(Scenario& scenario, Random& random, bool faulty) {
-  constexpr uint32_t kMembers = 80;  // of those that could be: percent
+  constexpr uint32_t kMembers = 80;                                                    // percentage of possible members
   std::map<std::pair<uint32_t, std::vector<size_t>>, std::vector<RequestName>> alike;  // by rank and calls
   for (uint32_t index = 0; index < 2 * scenario.messages().size(); ++index) {
     const RequestName request{index};
@@ -312,7 +312,7 @@ void draw_merged(Scenario& scenario, Random& random, bool faulty) {
 
 // ---- All of it
 
-// Entries that every rank's requests need for one start of each.
+// The entries that the requests of any one rank need, at most, for one start of each.
 uint32_t entries_of(const Scenario& scenario, const WorldOptions& world) {
   std::vector<uint64_t> entries(scenario.ranks());
   for (const Scenario::Message& message : scenario.messages()) {
@@ -336,7 +336,7 @@ Config draw(uint64_t seed) {
   const uint32_t epochs = 1 + random.below(kMostEpochs);
   messages.draw_lives(epochs, faulty);
   messages.draw_short(scenario);
-  // Without overflow, where no queue keeps entries of a request that has gone to another, so many are enough.
+  // Without overflow entries_of() is enough, if no request leaves entries on an old queue.
   const bool tight = !config.world.overflow && !faulty && !stands && random.percent(60);
   draw_program(random, messages, scenario, epochs, faulty, !tight);
   if (tight)
@@ -349,9 +349,10 @@ Config draw(uint64_t seed) {
 }  // namespace
 
 Config random_config(uint64_t seed) {
-  constexpr uint64_t kAnother = 0x6d65726765;  // so that the programs are the same whether something is merged or not
-  constexpr uint64_t kSets = 0x73657473;       // likewise
-  constexpr uint64_t kLate = 0x6c617465;       // likewise
+  // Salts: separate random numbers, so that these draws do not change the rest.
+  constexpr uint64_t kAnother = 0x6d65726765;
+  constexpr uint64_t kSets = 0x73657473;
+  constexpr uint64_t kLate = 0x6c617465;
   constexpr uint32_t kMerges = 40, kTwoSets = 10;  // percent
   Config config = draw(seed);
   config.world.late_events = config.world.driver && Random(seed ^ kLate).percent(30);

@@ -16,7 +16,7 @@ std::vector<RequestName> names_of(const Plans& plans) {
   return names;
 }
 
-// The requests of a random program that stand: started by graphs, or by kernels of a set, not by hosts.
+// The standing requests of a random program: graphs, or kernels with a set of requests, start them.
 class RandomStanding {
  public:
   RandomStanding(Random& random, RandomMessages& messages, uint32_t ranks, bool faulty)
@@ -25,8 +25,8 @@ class RandomStanding {
       standing_.emplace_back(messages.queues[rank]);
   }
 
-  // Before some of it is freed, or goes by its host again. Its stream has run all. Graphs are not launched again; of
-  // those that are not freed the next graph starts those that it has.
+  // Ends a queue's graph or kernel set. Call it before a request of it is freed or started by the
+  // host, when the stream is empty. The next graph must start the old graph's other requests.
   void end(HostProgram& host, uint32_t rank, uint32_t queue) {
     Standing& standing = standing_[rank][queue];
     if (standing.in_kernels)
@@ -37,11 +37,10 @@ class RandomStanding {
     standing.requests.clear();
   }
 
-  // Takes out of `first` and `soon` what goes by a graph or a kernel in this epoch, by queue: who went by a graph does
-  // for ever. What a stream waits for there must not wait for anything behind it in its stream: its ready sends are
-  // awaited before it, and its receives of such are promised before it waits. Then who waits for a promise of what
-  // stands has a lower rank than who makes it, so that these waits are no circle. Buffers with gaps are refused there.
-  // What is to stand must have completed.
+  // Moves the requests that stand in this epoch out of `first` and `soon`. Returns them by queue. A
+  // graph's requests stand until they are freed. New ones complete first. Kernels take no gaps.
+  // No deadlock: ready sends are awaited before the graph or kernel. Receives are promised before
+  // it waits. The sender of a standing ready pair has the lower rank, so the waits form no circle.
   std::vector<Plans> take(HostProgram& host, uint32_t rank, Plans& first, Plans& soon) {
     const std::vector<bool> begins = draw_beginnings(host, rank);
     std::vector<Plans> taken(begins.size());
@@ -68,7 +67,7 @@ class RandomStanding {
     return taken;
   }
 
-  // Starts and waits for what was taken of a queue.
+  // Appends the start of and the wait for the requests that take() returned for the queue.
   void launch(HostProgram& host, uint32_t rank, uint32_t queue, const Plans& plans) {
     Standing& standing = standing_[rank][queue];
     host.on(queue);
@@ -100,13 +99,13 @@ class RandomStanding {
   }
 
  private:
-  // What starts the requests of a queue without its host: what was captured there last, or a set of kernels'.
+  // The last graph of a queue, or its kernel set.
   struct Standing {
     bool in_kernels = false;
-    std::vector<RequestName> requests;  // none: nothing yet
+    std::vector<RequestName> requests;  // empty: there is none
   };
 
-  // On which queues something begins to stand in this epoch, once what stood there in sets has perhaps ended.
+  // May end kernel sets. Returns the queues on which a new graph or kernel set may begin.
   std::vector<bool> draw_beginnings(HostProgram& host, uint32_t rank) {
     std::vector<bool> begins(standing_[rank].size());
     for (uint32_t queue = 0; queue < begins.size(); ++queue) {
@@ -158,10 +157,10 @@ class RandomStanding {
   std::vector<std::vector<Standing>> standing_;  // by rank and queue
 };
 
-// The host programs of a random exchange, epoch by epoch.
+// Draws the host programs, epoch by epoch.
 //
-// All starts of an epoch precede whatever its rank blocks on in it, and every rank goes through the epochs in order; so
-// what an epoch waits for needs nothing of a later one.
+// No deadlock: every rank goes through the epochs in order, and makes all starts of an epoch before
+// it blocks on one. So no wait needs a later epoch.
 class RandomProgram {
  public:
   RandomProgram(Random& random, RandomMessages& messages, Scenario& scenario, bool faulty, bool roams)
@@ -173,7 +172,7 @@ class RandomProgram {
         standing_(random, messages, scenario.ranks(), faulty) {}
 
   void draw(uint32_t epochs) {
-    // What the programs match is matched; but where something may fail, each when its first epoch comes.
+    // Without faults, programs match at the beginning; else in the first epoch of each message.
     if (!faulty_)
       match(messages_.own);
     messages_.draw_idle(scenario_, epochs);
@@ -188,16 +187,16 @@ class RandomProgram {
         append_traffic(scenario_.rank(rank), rank);
       }
     }
-    // What is under way ends, and perhaps all is freed.
+    // Wait for what is in flight, and perhaps free all.
     const bool frees = random_.percent(faulty_ ? 70 : 40);
     for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank)
       finish(scenario_.rank(rank), rank, frees);
   }
 
  private:
-  // ---- Matched, and freed
+  // ---- Match and free
 
-  // In the order of the messages on both sides, as those with equal tags are matched in that order.
+  // Matches messages in the same order on both sides, because equal tags are matched in order.
   void match(const std::vector<bool>& chosen) {
     for (uint32_t rank = 0; rank < scenario_.ranks(); ++rank) {
       std::vector<RequestName> requests;
@@ -216,7 +215,7 @@ class RandomProgram {
         for (const RequestName request : {each.name.send, each.name.receive})
           if (chosen[each.beside] && scenario_.rank_of(request) == rank)
             too_short.push_back(request);
-      // Tried again, they come after those that they are matched beside.
+      // They are tried alone first, then again behind the messages beside them.
       if (!too_short.empty())
         host.match(too_short).matched(too_short).refused();
       requests.insert(requests.end(), too_short.begin(), too_short.end());
@@ -247,7 +246,7 @@ class RandomProgram {
     match(born);
   }
 
-  // Messages that have gone are freed on both sides and matched anew.
+  // May free messages that have gone, on both sides, and match them again.
   void renew() {
     if (!random_.percent(35))
       return;
@@ -269,7 +268,7 @@ class RandomProgram {
         if (!chosen[plan.message.index])
           continue;
         plan.wait_for(host);
-        // Else the wait for what has failed does not pass, and what a graph has started has not completed.
+        // Needed so that the wait of a failed request passes, and that a graph's start completes.
         if (faulty_ || plan.standing)
           host.on(plan.queue).sync();
         if (std::exchange(plan.standing, false))
@@ -290,16 +289,17 @@ class RandomProgram {
     }
   }
 
-  // ---- Started, and waited for
+  // ---- Start and wait
 
-  // Before its next start: perhaps on another queue.
+  // May move a request to another queue before its next start. Sets *repeated if that start may
+  // come before the last one has completed.
   void roam(HostProgram& host, uint32_t rank, RequestPlan& plan, bool* repeated) {
     const uint32_t queues = messages_.queues[rank];
     const bool may = roams_ && queues > 1 && !plan.standing && (!plan.checked || !plan.request.receive());
     if (!may || !random_.percent(25))
       return;
     const uint32_t next = (plan.queue + 1 + random_.below(queues - 1)) % queues;
-    // What has failed never completes, and to repeat its start would never end.
+    // A start that failed never completes. kComplete then gives up, but a repeated start would not.
     if (plan.started && (plan.checked || faulty_ || random_.percent(50)))
       host.complete({plan.request});
     else if (plan.started)
@@ -308,7 +308,7 @@ class RandomProgram {
   }
 
   void append_traffic(HostProgram& host, uint32_t rank) {
-    // Ready sends come when their receives have been started; soon: before anything that stands is waited for.
+    // Ready sends start after receives; `soon` ones before the waits for standing requests.
     Plans first, soon, later;
     bool repeated = false;
     know_matched(host, rank, [&](const RequestPlan& plan) { return messages_.going[plan.message.index]; });
@@ -384,7 +384,7 @@ class RandomProgram {
     }
   }
 
-  // Of some now, of the others when they are needed again.
+  // Waits for some requests now. The others are waited for before their next use.
   void wait(HostProgram& host, uint32_t rank, const Plans& plans) {
     const bool together = random_.percent(60);
     for (uint32_t queue = 0; queue < messages_.queues[rank]; ++queue) {

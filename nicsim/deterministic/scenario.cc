@@ -12,12 +12,12 @@ namespace {
 
 using Kind = Action::Kind;
 
-// How far the captures of a host program have come.
+// Checks the captures of a host program, action by action.
 class Captures {
  public:
   explicit Captures(uint32_t queues) : captured_(queues) {}
 
-  // Why the action may not stand there; null where it may.
+  // Takes the next action. Returns the reason if it is not allowed here, else null.
   const char* take(const Action& action) {
     switch (action.kind) {
       case Kind::kCapture:
@@ -58,8 +58,8 @@ class Captures {
     return nullptr;
   }
 
-  std::vector<bool> captured_;     // by queue: something was, and no start without its wait
-  std::optional<uint32_t> queue_;  // of the capture under way
+  std::vector<bool> captured_;     // by queue: its last capture can be launched: each start has a wait
+  std::optional<uint32_t> queue_;  // of the open capture
   std::vector<RequestName> unwaited_;
 };
 
@@ -166,14 +166,13 @@ Scenario make_halo(const HaloOptions& options) {
       received[to].push_back(message);
     }
   };
-  // A single rank is its own neighbour.
   if (options.ranks == 1)
     connect(0, 0);
   for (uint32_t rank = 0; rank < options.ranks; ++rank) {
     for (uint32_t step = 1; step <= options.neighbours; ++step) {
       const uint32_t next = (rank + step) % options.ranks;
       const bool wraps = rank + step >= options.ranks;
-      // Of two ranks each is the other's neighbour on either side: one connection is enough.
+      // With both_ways the two ranks are connected already. Without, there is no ring.
       if (wraps && (!options.both_ways || options.ranks <= 2 * step))
         continue;
       connect(rank, next);
@@ -206,7 +205,7 @@ Scenario make_halo(const HaloOptions& options) {
         std::vector<RequestName> all = receives;
         all.insert(options.sends_first ? all.begin() : all.end(), sends.begin(), sends.end());
         if (options.ready) {
-          // Receives first, and told to the senders, who wait for that.
+          // Start receives first and promise that to the senders, which wait for the promises.
           host.start(receives);
           for (const MessageName message : mine(received[rank]))
             host.promise(message);
@@ -235,7 +234,7 @@ Scenario make_halo(const HaloOptions& options) {
   return scenario;
 }
 
-// ---- A Scenario as one word of text, and back. Scenario::help() says what the letters mean.
+// ---- A Scenario as one word of text, and back. Scenario::help() explains the letters.
 
 namespace {
 
@@ -245,7 +244,7 @@ bool names_requests(Kind kind) {
          kind != Kind::kLaunch;
 }
 
-// What is left of a text that is being read.
+// Reads a text from left to right.
 class Reader {
  public:
   explicit Reader(std::string_view text) : rest_(text) {}
@@ -276,7 +275,7 @@ Status wrong(const char* what, std::string_view text) {
 
 constexpr uint32_t kMostQueues = 64, kMostBytes = 1 << 20, kMostMessages = 10'000, kMostActions = 100'000;
 
-// What a message says besides where it goes and how long it is.
+// The options of a message as letters, except `bytes`.
 struct MessageLetter {
   char letter;
   std::variant<int MessageOptions::*, uint32_t MessageOptions::*, bool MessageOptions::*> field;
@@ -296,7 +295,7 @@ constexpr MessageMerged kMessageMerged[] = {
     {'j', &MessageOptions::receive_merged, &MessageOptions::receive_set},
 };
 
-// False where no option stands there.
+// Returns false if no valid option comes next.
 bool parse_option(Reader& reader, MessageOptions& options) {
   for (const auto& [letter, field] : kMessageLetters) {
     if (!reader.take(letter))

@@ -1,5 +1,6 @@
-// Scenario: what a job of stream-triggered MPI processes does, described for the deterministic engine: the messages,
-// and for each rank the program of its host thread. Users describe their own; `lanyard fuzz` makes some of its own.
+// Scenario: a job of stream-triggered MPI processes, for the deterministic engine. It has messages
+// and, for each rank, the program of its host thread. Users write their own; `lanyard fuzz` also
+// draws random ones.
 //
 //   Scenario ring(2);
 //   const auto there = ring.message(0, 1, {.bytes = 64, .tag = 7});
@@ -33,7 +34,7 @@ struct RequestName {
   friend bool operator==(RequestName, RequestName) = default;
 };
 
-// A matched pair.
+// A message: a send and its receive.
 struct MessageName {
   uint32_t index = 0;
   RequestName send, receive;
@@ -42,57 +43,55 @@ struct MessageName {
 struct MessageOptions {
   uint32_t bytes = 16;
   int tag = 0;
-  bool ready = false;       // a ready send: the program must see to it that the receive was started
-  uint32_t room = 0;        // by so many bytes the receive is longer than the message
-  uint32_t lacking = 0;     // by so many it is shorter: the two do not match
+  bool ready = false;       // a ready send: the program must ensure that the receive has started
+  uint32_t room = 0;        // bytes by which the receive is longer than the message
+  uint32_t lacking = 0;     // bytes by which the receive is shorter; then the two do not match
   bool any_source = false;  // the receive's wildcards: no other send may fit it while it is being matched
   bool any_tag = false;
-  bool nobody = false;     // both the send and the receive are MPI_PROC_NULL's: nothing goes from one to the other
-  bool send_gaps = false;  // the send's buffer, the receive's: the stream packs and unpacks
+  bool nobody = false;     // the send is to MPI_PROC_NULL, the receive from MPI_PROC_NULL: no data moves
+  bool send_gaps = false;  // the send's buffer has gaps: the stream packs it
   bool receive_gaps = false;
-  // The send's rank has merged it with its others of that number, which are started together and waited for together;
-  // likewise the receive's. 0: with none.
+  // The numbers of the exchanges of which the send and the receive are members, each on its rank.
+  // 0: none.
   uint32_t send_merged = 0, receive_merged = 0;
-  // Of two sets of that number, which are started in turn, the first being 1: which. 0: there is one.
+  // The set of the exchange, 1 or 2. Sets start in turn, 1 first. 0: the exchange has one set.
   uint32_t send_set = 0, receive_set = 0;
 };
 
-// A step of a host program. Nothing of it blocks the host but kSync and, on a NIC whose post() blocks, kStart.
+// A step of a host program. kSync, kComplete, kFree and kMatched make the host wait, and kStart if
+// the NIC has no room.
 struct Action {
   enum class Kind : uint8_t {
-    kPack,      // enqueues a kernel that fills a send's buffer with its next content
-    kUnpack,    // enqueues a kernel that reads a receive's buffer, which must hold the content whose turn it is
-    kStart,     // MPIX_Enqueue_startall
-    kWait,      // MPIX_Enqueue_waitall
-    kSync,      // MPIX_Queue_wait
-    kPromise,   // enqueues a kernel that tells a ready send's program how many of its receives were started
-    kAwait,     // enqueues a wait for that: the ready send may be started
-    kComplete,  // asks whether the last starts of requests have completed, until they have
-    kFree,      // MPI_Request_free, again and again while it is refused because the last start has not completed
-    kMatch,     // new requests in place of those that were freed, or those that did not match; begins to match them.
-                // What a program matches before it does anything else with it is not matched when the world begins.
-    kMatched,   // waits until they are matched, or (`refused`) until that has failed as the message is too long
-    kWithdraw,  // MPI_Request_free of requests that were never started, matched or not: what the peer was told of them
-                // is taken back
-    kCapture,   // what is enqueued on the queue from here on is captured, not run
-    kCaptured,  // ... up to here; where a start has no wait yet the capture is of no use, and the request is freed
-    kLaunch,    // enqueues all that was captured last on the queue
-    kStand,     // MPIX_Device_requests_create: from here on kernels alone start them and wait for them
+    kPack,         // enqueues a kernel that fills a send's buffer with its next content
+    kUnpack,       // enqueues a kernel that reads a receive's buffer and checks that it has the next content
+    kStart,        // MPIX_Enqueue_startall
+    kWait,         // MPIX_Enqueue_waitall
+    kSync,         // MPIX_Queue_wait
+    kPromise,      // enqueues a kernel that tells the sender of a ready send that the receive has started
+    kAwait,        // enqueues a wait for that promise: the ready send may then start
+    kComplete,     // polls until the last starts of the requests have completed
+    kFree,         // MPI_Request_free, repeated while the last start has not completed
+    kMatch,        // begins to match requests: new ones in place of freed ones, or ones that did not match.
+                   // At its beginning the world matches no message whose first action is kMatch.
+    kMatched,      // waits until they are matched or, if `refused`, until the match fails: the message is too long
+    kWithdraw,     // MPI_Request_free of requests that never started, matched or not; withdraws their offers
+    kCapture,      // from here on the queue captures what is enqueued and does not run it
+    kCaptured,     // ends the capture; if a start lacks its wait, do not launch it, and only free that request
+    kLaunch,       // enqueues everything that the queue captured last
+    kStand,        // MPIX_Device_requests_create: from here on only kernels start them and wait for them
     kKernelStart,  // enqueues a kernel that calls MPIX_Device_startall
     kKernelWait,   // enqueues a kernel that calls MPIX_Device_waitall
-    kDismiss,      // MPIX_Device_requests_free; their starts have completed
+    kDismiss,      // MPIX_Device_requests_free; their starts must have completed
   };
   Kind kind = Kind::kSync;
   uint32_t queue = 0;                 // of the rank
   uint32_t message = 0;               // kPack, kUnpack, kPromise, kAwait
-  std::vector<RequestName> requests;  // of all other kinds but kSync and those of captures
-  bool refused = false;   // kStart, kWait: the call is a mistake that must be refused (kInvalidState) and change
-                          // nothing; kDismiss: likewise, where a start has not completed; else nothing is called;
-                          // kMatched: see there
-  bool repeated = false;  // kStart: may be refused because the last start is on another queue and has not completed;
-                          // then again, until it is not
+  std::vector<RequestName> requests;  // all other kinds except kSync, kCapture, kCaptured, kLaunch
+  bool refused = false;   // kStart, kWait: a mistake: the call must return kInvalidState and change nothing.
+                          // kDismiss: likewise; skipped if all have completed. kMatched: see there.
+  bool repeated = false;  // kStart: repeated while refused because the last start is in flight on another queue
 
-  // Of an action that has a message: whose program does it.
+  // The send or receive that acts. Requires is_of_message(kind).
   RequestName side() const { return {2 * message + (kind == Kind::kUnpack || kind == Kind::kPromise ? 1 : 0)}; }
 };
 
@@ -103,8 +102,8 @@ inline bool is_of_message(Action::Kind kind) {
 
 class Scenario;
 
-// The program of one rank's host thread. Each function appends an action, on the queue that on() chose last (0 at
-// first); but nothing for no requests.
+// The program of one rank's host thread. Each function appends an action on the queue that on()
+// chose last, at first queue 0. Functions for requests append nothing if there are none.
 class HostProgram {
  public:
   using Requests = std::vector<RequestName>;
@@ -130,8 +129,8 @@ class HostProgram {
   HostProgram& matched(Requests requests) { return add_for(std::move(requests), Action::Kind::kMatched); }
   HostProgram& withdraw(Requests requests) { return add_for(std::move(requests), Action::Kind::kWithdraw); }
   HostProgram& sync() { return add(Action::Kind::kSync); }
-  // Kernels, starts and waits, each start with its wait, as cudaStreamBeginCapture and cudaStreamEndCapture enclose
-  // them.
+  // As cudaStreamBeginCapture and cudaStreamEndCapture. Capture kernels, starts and waits between
+  // them, each start with its wait.
   HostProgram& capture() { return add(Action::Kind::kCapture); }
   HostProgram& captured() { return add(Action::Kind::kCaptured); }
   HostProgram& launch() { return add(Action::Kind::kLaunch); }
@@ -140,12 +139,12 @@ class HostProgram {
   HostProgram& kernel_start(Requests requests) { return add_for(std::move(requests), Action::Kind::kKernelStart); }
   HostProgram& kernel_wait(Requests requests) { return add_for(std::move(requests), Action::Kind::kKernelWait); }
   HostProgram& dismiss(Requests requests) { return add_for(std::move(requests), Action::Kind::kDismiss); }
-  // The start, wait or match before is a mistake.
+  // Sets Action::refused of the last action.
   HostProgram& refused() {
     actions_.back().refused = true;
     return *this;
   }
-  // The start before is made again and again while the last one goes on elsewhere.
+  // Sets Action::repeated of the last action.
   HostProgram& repeated() {
     actions_.back().repeated = true;
     return *this;
@@ -174,10 +173,11 @@ class Scenario {
 
   explicit Scenario(uint32_t ranks) : programs_(ranks) {}
 
-  // A send of `from` that matches a receive of `to`, if it does not say otherwise. Ranks may be the same.
+  // Adds a send of `from` and a receive of `to`, which match unless the options say otherwise. The
+  // ranks may be the same.
   MessageName message(uint32_t from, uint32_t to, const MessageOptions& options = {});
   HostProgram& rank(uint32_t rank) { return programs_.at(rank); }
-  // Merges a request with the others of its rank that have this number, from 1; with 0 takes it out again.
+  // Makes a request a member of its rank's exchange `number` (from 1), in set 0. Number 0: of none.
   void merge(RequestName request, uint32_t number);
 
   uint32_t ranks() const { return static_cast<uint32_t>(programs_.size()); }
@@ -187,33 +187,33 @@ class Scenario {
     const Message& message = messages_.at(request.message());
     return request.receive() ? message.to : message.from;
   }
-  // With which others of its rank it is merged; 0: with none.
+  // The number of its exchange; 0: none.
   uint32_t merged(RequestName request) const {
     const MessageOptions& options = messages_.at(request.message()).options;
     return request.receive() ? options.receive_merged : options.send_merged;
   }
-  // Which of two sets of those it is of; 0: there is one.
+  // Its set of that exchange, 1 or 2; 0: there is one set.
   uint32_t set(RequestName request) const {
     const MessageOptions& options = messages_.at(request.message()).options;
     return request.receive() ? options.receive_set : options.send_set;
   }
-  // Whether anything is merged.
+  // True if a request is, or was, a member of an exchange.
   bool merges() const { return merges_; }
-  // Whether graphs or kernels start requests.
+  // True if graphs or kernels start requests.
   bool stands() const { return has({Action::Kind::kCapture, Action::Kind::kStand}); }
-  // Whether a program has an action of one of these kinds.
+  // True if a program has an action of one of these kinds.
   bool has(std::initializer_list<Action::Kind> kinds) const;
   // "send of 0 to 1, tag 7"
   std::string describe(RequestName request) const;
-  // kInvalidArgument: a rank, message or request that does not exist, an action on another rank's request, or one that
-  // cannot be captured, or a launch of nothing.
+  // kInvalidArgument for an unknown rank, message or request, options that contradict each other,
+  // an action on another rank's request, a bad capture or a launch of nothing.
   Status validate() const;
 
-  // All of it as one word, in letters that no shell touches: see help(). What parse() takes.
+  // Returns all of it as one word for parse(), without characters that a shell changes.
   std::string to_string() const;
-  // kInvalidArgument says what is wrong. The result is valid.
+  // The result is valid. kInvalidArgument names the mistake.
   static Result<Scenario> parse(const std::string& text);
-  // What a help text says of that.
+  // Explains the text of parse(), for --help.
   static std::string help();
 
  private:
@@ -222,27 +222,27 @@ class Scenario {
   bool merges_ = false;
 };
 
-// `times` iterations on each rank of pack, start all, wait all, unpack.
+// A halo exchange. In each iteration each rank packs, starts all, waits for all and unpacks.
 struct HaloOptions {
-  uint32_t ranks = 2;     // a single one sends to itself
+  uint32_t ranks = 2;     // a single rank sends to itself
   uint32_t each_way = 1;  // messages from each rank to each of its neighbours
   uint32_t iterations = 2;
   uint32_t bytes = 16;
-  bool both_ways = true;     // else only from rank r to r + 1, and no ring
+  bool both_ways = true;     // false: only from rank r to r + 1, and no ring
   bool ready = false;        // ready sends, with promises
-  bool startall = true;      // one start and one wait for all requests; else one each
-  bool sends_first = false;  // sends are started before receives, not after them; not where `ready`
-  uint32_t neighbours = 1;   // of each rank: the ranks r + 1 ... r + neighbours, and with both_ways back
+  bool startall = true;      // one start and one wait for all requests; false: one for each
+  bool sends_first = false;  // starts sends before receives; ignored if `ready`
+  uint32_t neighbours = 1;   // rank r sends to r + 1 ... r + neighbours; with both_ways they send back
   bool sync = false;         // MPIX_Queue_wait after every iteration
-  uint32_t queues = 1;       // requests are spread over so many queues of a rank
-  bool free = false;         // requests are freed as soon as they have completed
+  uint32_t queues = 1;       // each rank spreads its requests over this many queues
+  bool free = false;         // frees requests as soon as they have completed
   bool gaps = false;         // in all buffers
-  bool merged = false;       // all requests of a rank, which are started together
-  bool two_sets = false;     // ... in two sets, of as many messages each, for iterations in turn
+  bool merged = false;       // one exchange of all requests of a rank
+  bool two_sets = false;     // ... with two sets of `each_way` messages, in alternating iterations
 };
 Scenario make_halo(const HaloOptions& options);
 
-// The parts of a text between those letters; one, where it has none.
+// Returns the parts of the text between the letters `at`; all of it if there are none.
 std::vector<std::string_view> split(std::string_view text, char at);
 
 }  // namespace lanyard::nicsim

@@ -9,7 +9,7 @@ namespace {
 
 uint64_t mix(uint64_t x) { return Random(x).next(); }
 
-// What the schedulers have in common: faults happen at rates that a seed draws.
+// Chooses everything except steps. The seed draws how often each kind of fault happens.
 class Seeded : public Scheduler {
  public:
   void begin(uint64_t seed) override {
@@ -37,16 +37,16 @@ class Seeded : public Scheduler {
 
  private:
   static constexpr uint32_t kRates[] = {0, 8, 64, 256};
-  uint32_t rates_[kChoiceKinds] = {};  // how often a fault happens where it may: in 1,024
+  uint32_t rates_[kChoiceKinds] = {};  // faults among 1,024 choices of that kind
 };
 
 class RandomScheduler final : public Seeded {
   uint32_t choose_step(uint32_t n, const uint32_t*) override { return random_.below(n); }
 };
 
-// Probabilistic concurrency testing (Burckhardt et al., ASPLOS 2010): the agent with the highest of random priorities
-// goes on; at a few random steps it falls behind all others. Finds a bug that needs d agents to be held up with a
-// probability that depends on d and not on the length of the run.
+// Probabilistic concurrency testing (Burckhardt et al., ASPLOS 2010). Agents have random priorities
+// and the highest goes on. At a few random steps that agent gets the lowest priority. A bug of
+// depth d is found with probability 1 / (n k^(d-1)) at least, for n agents and k steps.
 class Pct final : public Seeded {
  public:
   explicit Pct(uint64_t steps) : steps_(std::max<uint64_t>(steps, 1)) {}
@@ -95,8 +95,8 @@ class Pct final : public Seeded {
   uint32_t lowered_count_ = 0;
 };
 
-// Swarm testing (Groce et al., ISSTA 2012): each schedule has its own likes and dislikes among agents, and among stages
-// of operations, so that over many every mixture of fast and slow parts occurs.
+// Swarm testing (Groce et al., ISSTA 2012). Each schedule makes some agents, and some stages of
+// operations, faster than others. Many schedules together have every mixture of fast and slow.
 class Swarm final : public Seeded {
  public:
   explicit Swarm(const World& world) : world_(world) {}
@@ -115,7 +115,7 @@ class Swarm final : public Seeded {
       const uint64_t group =
           transit == nullptr ? agents[which]
                              : uint64_t{1} << 40 | uint64_t{transit->to} << 8 | static_cast<uint64_t>(transit->stage);
-      // Likes of 1, 1/4, 1/16 and 1/64.
+      // Accepts a group with probability 1, 1/4, 1/16 or 1/64.
       const uint32_t dislike = 2 * (mix(salt_ ^ (group * 0x9e3779b97f4a7c15u)) % 4);
       if (random_.below(64) < (64u >> dislike))
         return which;
@@ -127,7 +127,8 @@ class Swarm final : public Seeded {
   uint64_t salt_ = 0;
 };
 
-// The first agent always goes on, but at a few random steps another does (Emmi, Qadeer and Rakamaric, POPL 2011).
+// The first agent goes on, except at a few random steps: there any agent may (Emmi, Qadeer and
+// Rakamaric, POPL 2011).
 class Delay final : public Seeded {
  public:
   explicit Delay(uint64_t steps) : steps_(std::max<uint64_t>(steps, 1)) {}
@@ -172,7 +173,7 @@ std::unique_ptr<Scheduler> make_scheduler(SchedulerKind kind, const World& world
 
 // ---- Schedules
 
-// Digits of 4 bits, the most significant first, each with 3 bits of the number and whether another digit follows.
+// A digit has 3 bits of a number, the highest first. Its fourth bit: the number has another digit.
 std::string encode(const Schedule& schedule) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
@@ -224,7 +225,7 @@ uint32_t rank_of_place(uint32_t n, const uint32_t* agents, uint32_t place) {
       std::count_if(agents, agents + n, [&](uint32_t other) { return other < agents[place]; }));
 }
 
-// The place of the agent that has `rank` smaller ones beside it.
+// The place of the agent that has exactly `rank` agents with lower numbers beside it.
 uint32_t place_of_rank(uint32_t n, const uint32_t* agents, uint32_t rank) {
   if (rank == 0)
     return static_cast<uint32_t>(std::min_element(agents, agents + n) - agents);

@@ -1,4 +1,4 @@
-// Schedulers: the Choosers of the deterministic engine. Each draws everything from one seed, or from a schedule.
+// Schedulers: the Choosers of the deterministic engine. A seed or a schedule determines each run.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_SCHEDULERS_H_
 #define LANYARD_NICSIM_DETERMINISTIC_SCHEDULERS_H_
 
@@ -17,30 +17,29 @@ enum class SchedulerKind : uint8_t { kRandom, kPct, kSwarm, kDelay };
 inline constexpr uint32_t kSchedulerKinds = 4;
 const char* scheduler_name(SchedulerKind kind);
 
-// A scheduler for many schedules of one world, each begun by a seed.
 class Scheduler : public Chooser {
  public:
-  // Everything until the next begin() follows from the seed.
+  // Begins a schedule. The seed determines every choice until the next begin().
   virtual void begin(uint64_t seed) = 0;
 };
-// `world` outlives it; `steps`: how many a schedule of it has, about.
+// `world` must outlive the scheduler. `steps` is the approximate length of its schedules.
 std::unique_ptr<Scheduler> make_scheduler(SchedulerKind kind, const World& world, uint64_t steps);
 
-// A schedule as numbers: for every choice that there was, in order, the chosen one; of steps by rising number of agent,
-// so that 0 is the same agent however the run came there. Trailing zeros do not count.
+// A schedule: the chosen number of each choice, in order. For a step it is how many enabled agents
+// have lower numbers than the chosen one. Zeros at the end may be left out.
 using Schedule = std::vector<uint32_t>;
-// Hexadecimal digits, for command lines. kInvalidArgument.
+// To and from hexadecimal digits, for command lines. kInvalidArgument.
 std::string encode(const Schedule& schedule);
 Result<Schedule> decode(const std::string& text);
-// How many of its choices are not 0: how far it is from the run in which the first agent always goes on.
+// The number of choices that are not 0. 0 is the run in which the first agent always goes on.
 uint64_t deviations(const Schedule& schedule);
 
-// Follows a schedule; then always chooses 0.
+// Follows a schedule. After its end always chooses 0.
 class Replay final : public Chooser {
  public:
   explicit Replay(const Schedule& schedule) : schedule_(schedule) {}
   uint32_t choose(uint32_t n, ChoiceKind kind, const uint32_t* agents) override;
-  // How many choices of the schedule there were that could not be made, as so many were not enabled.
+  // The number of choices that did not exist. The last existing one was chosen instead.
   uint64_t misfits() const { return misfits_; }
 
  private:
@@ -49,7 +48,7 @@ class Replay final : public Chooser {
   uint64_t misfits_ = 0;
 };
 
-// Writes down what another chooser chooses.
+// Records the choices of another chooser.
 class Recorder final : public Chooser {
  public:
   explicit Recorder(Chooser& inner) : inner_(inner) {}

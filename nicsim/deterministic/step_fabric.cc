@@ -14,12 +14,12 @@ namespace lanyard::nicsim {
 
 namespace {
 
-// Beyond those of all deferred work: what is issued needs one too.
+// Transmit slots for issued operations, beyond one for each deferred entry.
 constexpr uint32_t kSpareSlots = 2;
 
 Status bad(const char* why) { return {Code::kInvalidArgument, why}; }
 
-// The driver's note of an operation. Its `start`, which the model does not use, holds libfabric's context.
+// The driver's Work of an operation. Op::start, which the model ignores, has libfabric's context.
 const ofi::Work& note_of(const nic::Op& op) { return *ofi::Work::use_of(reinterpret_cast<void*>(op.start)).work; }
 
 }  // namespace
@@ -33,7 +33,7 @@ uint64_t StepFabric::unread_failures(std::optional<uint64_t> context) const {
                                }));
 }
 
-// The driver's note of it is free then, or another operation's.
+// True if the driver has counted the failure: its Work is then free, or another operation's.
 bool StepFabric::is_said(const Doomed& failed) {
   const ofi::Work& work = note_of(failed.op);
   return work.state == ofi::Work::State::kFree || work.trigger != failed.trigger ||
@@ -59,7 +59,8 @@ void StepFabric::cause(nic::CounterId counter, Code code, uint64_t times) {
     caused_[counter.value].failure += static_cast<uint32_t>(times);
 }
 
-// The driver is to say that what was refused has failed: now, or at another look, if that one shows it an old value.
+// A refused operation is due. The driver must count its failure: now, or later if it read an old
+// value of the trigger.
 void StepFabric::fails(const Doomed& doomed) {
   std::erase_if(unsaid_, is_said);
   unsaid_.push_back(doomed);
@@ -68,7 +69,7 @@ void StepFabric::fails(const Doomed& doomed) {
   changed_ = true;
 }
 
-// The driver has read what the counter has reached: what waits for that fails.
+// The driver has read what the counter has reached. Refused operations that are due then fail.
 void StepFabric::tell_due(nic::CounterId counter, uint64_t reached) {
   const auto due = std::stable_partition(doomed_.begin(), doomed_.end(), [&](const Doomed& doomed) {
     return doomed.trigger != counter || reached < doomed.threshold;
@@ -79,12 +80,12 @@ void StepFabric::tell_due(nic::CounterId counter, uint64_t reached) {
     fails(doomed);
 }
 
-// Whether it has no memory for the operation, or no way to its peer: a failure like others.
+// Draws whether libfabric has no memory for the operation, or cannot reach its peer.
 bool StepFabric::refuses(const nic::Op& op) const {
   return (world_.options().failures || world_.is_killed(op.remote.peer)) && world_.chance(ChoiceKind::kFailure);
 }
 
-// Refuses it for good: it fails when it is due.
+// Refuses an operation for good. It fails once it is due.
 int StepFabric::doom(const Doomed& doomed) {
   if (doomed.trigger.valid())
     doomed_.push_back(doomed);
@@ -124,7 +125,7 @@ int StepFabric::open_counter(fid_domain*, fi_cntr_attr*, fid_cntr** out, void*) 
 int StepFabric::close_counter(fid* counter) {
   const auto* closing = reinterpret_cast<Counter*>(counter);
   if (closing->id.valid()) {
-    nic_.drop_rings(closing->id);  // additions on their way get there first
+    nic_.drop_rings(closing->id);  // as if they had landed before the close
     if (const Status status = nic_.close_counter(closing->id); !status.ok())
       (void)mistake("closes a counter: " + status.message());
     changed_ = true;
@@ -138,7 +139,7 @@ uint64_t StepFabric::read(fid_cntr* counter, bool failures) {
   const Result<nic::CounterValue> value = id.valid() ? nic_.read(id) : nic::CounterValue{};
   if (!value.ok())
     return 0;
-  // Whoever wants to know what has been reached reads successes first.
+  // To learn what a counter has reached, the driver reads successes, then failures.
   if (!failures) {
     read_ = {id, value.value().success};
     return value.value().success;
@@ -149,7 +150,7 @@ uint64_t StepFabric::read(fid_cntr* counter, bool failures) {
   return value.value().failure;
 }
 
-// On a card what a ring adds is what a doorbell brings, and has a way to go.
+// A ring is in flight for a while, as from a doorbell. Other additions act at once.
 int StepFabric::add(fid_cntr* counter, uint64_t value) {
   const nic::CounterId id = id_of(counter);
   if (value == nic_.ring_value(id.value) && world_.is_running()) {
@@ -171,7 +172,7 @@ int StepFabric::add_failures(fid_cntr* counter, uint64_t value) {
   return 0;
 }
 
-// To 0, which on a card is a register's write as additions are; what is on its way there comes after it.
+// Only to 0: a card writes to a register then, as for an addition. Rings in flight land later.
 int StepFabric::set(fid_cntr* counter, uint64_t value) {
   if (value != 0)
     return mistake("sets a counter to something else than 0, for which a command queue may have no room");
@@ -183,7 +184,7 @@ int StepFabric::set(fid_cntr* counter, uint64_t value) {
   return 0;
 }
 
-// Of both, the failures go first; the model knows one reset of both.
+// The driver sets failures to 0 first. set() then resets both in the model.
 int StepFabric::set_failures(fid_cntr*, uint64_t value) {
   return value != 0 ? mistake("sets failures to something else than 0") : 0;
 }
@@ -291,7 +292,7 @@ ssize_t StepFabric::read_error(fid_cq*, fi_cq_err_entry* entry, uint64_t) {
 }
 
 void StepFabric::ended(const nic::Op& op, Code code) {
-  // The driver's note may be free by now, or another operation's.
+  // The driver's Work may be free by now, or another operation's.
   const auto it = std::find_if(given_.begin(), given_.end(), [&](const Given& each) { return each.note == op.start; });
   LANYARD_CHECK(it != given_.end(), "the model has what it was given");
   cause(it->completion, code, 1);
@@ -306,8 +307,8 @@ void StepFabric::canceled(const nic::Op&) { (void)mistake("takes work back, whic
 
 // ---- Operations: from libfabric's descriptors to the model's
 
-// What libfabric is not told, the driver's own note says: whose operation it is, and which of the regions that there
-// are at that address it reads.
+// The driver's Work has what the descriptor lacks: the context, and the region that it reads (other
+// regions may have the same address).
 template <typename Message>
 Result<nic::Op> StepFabric::lower(nic::Op op, const Message& message, const void* local, uint64_t flags) const {
   const ofi::Work& work = *ofi::Work::use_of(message.context).work;
@@ -371,7 +372,7 @@ int StepFabric::take_in(const Result<nic::Op>& op, const fi_deferred_work* work)
   }
   if (refuses(op.value()))
     return doom({op.value(), note.op.completion, deferred.trigger, deferred.threshold});
-  ++slots_held_;  // what fails at once is in the queue on return
+  ++slots_held_;  // before the call, in which the operation may fail and end
   given_.push_back({op.value().start, note.op.completion});
   const Status status = work == nullptr ? nic_.issue(op.value()) : nic_.post({&deferred, 1});
   changed_ = changed_ || work == nullptr || status.ok();
@@ -384,8 +385,6 @@ int StepFabric::take_in(const Result<nic::Op>& op, const fi_deferred_work* work)
   refused_falsely_ = refused_falsely_ || (work != nullptr && nic_.free_entries() > 0);
   return refuse(work == nullptr ? FI_EAGAIN : FI_ENOSPC);
 }
-
-// ---- Making it
 
 StepFabric::StepFabric(World& world, StepNic& nic, uint32_t rank)
     : world_(world),

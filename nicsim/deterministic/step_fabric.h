@@ -1,9 +1,9 @@
-// StepFabric: libfabric as the driver (transport/cxi) finds it in a World: one domain with one endpoint, straight on a
-// StepNic, with the rules of the CXI provider (nicsim/README.md). It has no thread and waits for nobody; what a call
-// asks of the card is steps of the world.
+// StepFabric: the libfabric of the driver (transport/cxi) in a World. It has one domain with one
+// endpoint on a StepNic, and the rules of the CXI provider (nicsim/README.md). It has no thread and
+// never waits; steps of the world do the card's work.
 //
-// The model's counters have the driver's numbers, as both give away last what came back last. What the driver opens
-// while it is opened itself, the endpoint's counter, is none of the model's.
+// The model's counters have the driver's numbers, because both reuse the last freed number first.
+// The model lacks the endpoint's counter, which the driver opens while it is itself being opened.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_STEP_FABRIC_H_
 #define LANYARD_NICSIM_DETERMINISTIC_STEP_FABRIC_H_
 
@@ -34,39 +34,39 @@ class StepFabric final : public Witness {
  public:
   static constexpr const char* kCard = "card0";
 
-  // Both outlive it. It becomes the model's witness.
+  // `world` and `nic` must outlive it. It becomes the model's witness.
   StepFabric(World& world, StepNic& nic, uint32_t rank);
   StepFabric(const StepFabric&) = delete;
   StepFabric& operator=(const StepFabric&) = delete;
 
-  // What the driver is to take for libfabric. Its objects live where they are made: in the arena.
+  // Returns the libfabric for the driver. Its objects live in the arena.
   ofi::Library library();
 
-  // The driver is open: counters are the core's from now on.
+  // The driver has opened. Later counters are the core's.
   void driver_is_open() { opening_ = false; }
 
-  // Completions that the driver has not read.
+  // True if the driver has completions to read.
   bool has_news() const { return !events_.empty(); }
-  // Failures, of that context or of all, that the driver has not counted: it has not read of them,
-  // or has yet to say that what was refused is due.
+  // The number of failures, of one context or of all, that the driver has not counted: errors that
+  // it has not read, and refused operations that are due.
   uint64_t unread_failures(std::optional<uint64_t> context = std::nullopt) const;
-  // Whether the driver's thread has to look from time to time though the queue holds nothing for it.
+  // True if the driver must drive again though there is no completion to read.
   bool wants_looks() const { return refused_ || !doomed_.empty(); }
-  // Whether it was refused anything for want of room since this was asked last: it keeps it and tries again.
+  // True if an operation was refused, for now or for good, since forget_refusals().
   bool was_refused() const { return refused_; }
-  // ... of which there was enough: the same will do another time.
+  // ... though there was room. Then the driver only needs to try again.
   bool was_refused_falsely() const { return refused_falsely_; }
   void forget_refusals() { refused_ = refused_falsely_ = false; }
-  // An operation that was refused for good, is due, and has not been told of; none where all is well.
+  // Returns an operation that was refused for good and is due, if the driver has not noticed.
   std::optional<nic::Op> overdue() const;
-  // What the operations that have ended and the messages that were counted make of that counter.
+  // The value that the counter must have: the sum of all calls of cause().
   nic::CounterValue caused(nic::CounterId counter) const;
-  // So many operations or messages have ended that are to be counted there.
+  // Notes that the counter must count `times` operations or messages that have ended.
   void cause(nic::CounterId counter, Code code, uint64_t times);
-  // Whether it has changed anything about the card or its queue since this was asked last.
+  // True if a call has changed the card or its queue since the last take_changed().
   bool take_changed() { return std::exchange(changed_, false); }
 
-  // What the driver has opened, and not closed.
+  // The counters and regions that the driver has open.
   nic::Usage usage() const;
 
   // ---- As the model's witness
@@ -74,9 +74,9 @@ class StepFabric final : public Witness {
   void canceled(const nic::Op& op) override;
 
  private:
-  // Of objects of libfabric's the fabric is the context.
+  // The context of every libfabric object is the StepFabric.
   struct Counter : fid_cntr {
-    nic::CounterId id;  // none: the endpoint's
+    nic::CounterId id;  // invalid: the endpoint's counter
   };
   struct Region : fid_mr {
     void* base = nullptr;
@@ -85,24 +85,24 @@ class StepFabric final : public Witness {
     bool bound = false;  // to the endpoint
     nic::RegionId id;
   };
-  // What the driver reads of an operation that has ended.
+  // A completion, or an error, for the driver to read.
   struct Event {
     void* context = nullptr;  // libfabric's
     uint64_t owner = 0;       // nic::Op::context
     int err = 0;
   };
-  // An operation that it has refused for good.
+  // An operation that was refused for good.
   struct Doomed {
     nic::Op op;
-    nic::CounterId completion;  // that counts it in the end, whoever does it
-    nic::CounterId trigger;     // none: it was to run at once
+    nic::CounterId completion;  // counts its failure, by the driver's own call
+    nic::CounterId trigger;     // invalid: due at once
     uint64_t threshold = 0;
   };
-  // The tables of libfabric's functions.
+  // libfabric's tables of functions.
   struct Tables;
   void fill_tables();
 
-  // ---- Libfabric's functions
+  // ---- libfabric's functions
   int open_counter(fid_domain*, fi_cntr_attr*, fid_cntr** out, void*);
   int close_counter(fid* counter);
   uint64_t read(fid_cntr* counter, bool failures);
@@ -125,10 +125,10 @@ class StepFabric final : public Witness {
   ssize_t read_queue(fid_cq*, void* entries, size_t count);
   ssize_t read_error(fid_cq*, fi_cq_err_entry* entry, uint64_t flags);
 
-  // Objects that the driver has asked for.
+  // Fill in libfabric's part of an object.
   void make_counter(Counter& counter);
   void make_region(Region& region);
-  // Of a Counter.
+  // The id of a Counter, from a pointer to its base.
   template <typename Base>
   static nic::CounterId id_of(const Base* counter) {
     return reinterpret_cast<const Counter*>(counter)->id;
@@ -138,7 +138,7 @@ class StepFabric final : public Witness {
   Result<nic::Op> lower(const fi_msg_atomic& message, uint64_t flags) const;
   template <typename Message>
   Result<nic::Op> lower(nic::Op op, const Message& message, const void* local, uint64_t flags) const;
-  // `work`: null where it is to run at once.
+  // Queues the operation as `work`, or runs it now if `work` is null.
   int take_in(const Result<nic::Op>& op, const fi_deferred_work* work);
   bool refuses(const nic::Op& op) const;
   void tell_due(nic::CounterId counter, uint64_t reached);
@@ -157,22 +157,22 @@ class StepFabric final : public Witness {
   fid_cq queue_{};
   fid_ep endpoint_{};
   bool enabled_ = false, opening_ = true;
-  std::vector<uint32_t> peers_;   // ranks, by fi_addr_t
-  std::vector<Region*> regions_;  // that are open
-  std::vector<Event> events_;     // oldest first
-  std::vector<Doomed> doomed_;
-  std::vector<Doomed> unsaid_;  // that were due when their counter was read, and with the driver are still to come
+  std::vector<uint32_t> peers_;            // ranks, by fi_addr_t
+  std::vector<Region*> regions_;           // open
+  std::vector<Event> events_;              // oldest first
+  std::vector<Doomed> doomed_;             // not due when the driver last read their triggers
+  std::vector<Doomed> unsaid_;             // due, and perhaps not yet counted as failed by the driver
   std::vector<nic::CounterValue> caused_;  // by counter
-  // The successes that the driver has read last, while it has not read the failures.
+  // The successes that the driver has read, until it reads the failures.
   struct {
     nic::CounterId id;
     uint64_t success = 0;
   } read_;
   const uint32_t slots_;
   uint32_t slots_held_ = 0;
-  // The operations that have not ended.
+  // An operation in flight.
   struct Given {
-    uint64_t note = 0;  // its address
+    uint64_t note = 0;  // libfabric's context of it
     nic::CounterId completion;
   };
   std::vector<Given> given_;

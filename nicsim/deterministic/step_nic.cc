@@ -82,7 +82,7 @@ Status StepNic::close_counter(nic::CounterId counter) {
   if (model_.is_open(counter) && rings_[counter.value] > 0)
     return {Code::kInvalidState, "a ring is under way to the counter"};
   Status status = model_.close_counter(counter);
-  // Where a region could not be closed the run is over, and its counter stays open with it.
+  // After a finding a region may be open, and its counter with it. Do not report that too.
   return world_.report().ok() ? status : Status();
 }
 
@@ -124,7 +124,8 @@ Result<nic::Doorbell> StepNic::doorbell(nic::CounterId counter, nic::DoorbellKin
 
 void StepNic::put_under_way(uint32_t counter, uint64_t value) {
   const uint32_t right = ring_values_[counter];
-  // What has completed before its stream has rung for it goes on elsewhere from a sum that lacks that ring.
+  // Clear-to-sends alone may complete a start before its stream rings. If the next start is on
+  // another queue, the sum of rings there lacks that ring.
   if (value != right && world_.may_run_ahead(rank_, {counter}))
     return;
   if (value != right)
@@ -168,7 +169,7 @@ void StepNic::take_ring(const gpu::StreamOp& op) {
   put_under_way(rung_by(op).value, rings);
 }
 
-// Nobody can wait here until what is landing has landed; and nothing of a program without mistakes still is, but of a
+// A step cannot wait for messages that are landing. In a correct program none are, except for a
 // request that was freed after a failure.
 Status StepNic::deregister_region(nic::RegionId region) {
   if (is_posting([region](const auto& op) { return op.op.local.region == region; }))
@@ -207,7 +208,7 @@ Status StepNic::post(std::span<const nic::DeferredOp> ops) {
   return take_in(ops);
 }
 
-// Of valid ones: all or none.
+// Takes all or none. Requires valid operations.
 Status StepNic::take_in(std::span<const nic::DeferredOp> ops) {
   if (ops.empty())
     return {};

@@ -1,6 +1,5 @@
-// StepNic: one NIC of a World: the simulator's model behind the interface that the core uses. Calls take effect on the
-// model at once, but for two that a real device is slower at: an entry that was posted reaches the model by a step of
-// its own, and so does a ring.
+// StepNic: one NIC of a World, the simulator's model as a nic::Nic. Calls act on the model at once.
+// Only posted entries and rings reach it later, each by a step of its own, as on a real device.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_STEP_NIC_H_
 #define LANYARD_NICSIM_DETERMINISTIC_STEP_NIC_H_
 
@@ -21,7 +20,7 @@ class World;
 
 class StepNic final : public nic::Nic {
  public:
-  // `world` and `shadow` outlive it. The shadow learns what calls do to counters and entries.
+  // `world` and `shadow` must outlive it. Calls report changes of counters and entries to `shadow`.
   StepNic(World& world, ShadowNic& shadow, uint32_t rank, const ModelLimits& limits);
 
   const nic::Caps& caps() const override { return caps_; }
@@ -42,7 +41,7 @@ class StepNic final : public nic::Nic {
   Result<nic::RegionId> register_region(void* base, uint64_t bytes, nic::CounterId remote_write) override {
     return open_region(base, bytes, remote_write, {});
   }
-  // The same, of a region that differs.
+  // As register_region(), with options.
   Result<nic::RegionId> open_region(void* base, uint64_t bytes, nic::CounterId remote_write,
                                     const RegionOptions& options);
   Status deregister_region(nic::RegionId region) override;
@@ -59,7 +58,7 @@ class StepNic final : public nic::Nic {
     return {};
   }
 
-  // A world's NICs do nothing by themselves and nobody sleeps.
+  // The world's steps make all progress, and no thread sleeps.
   size_t progress() override { return 0; }
   uint64_t activity() const override { return 0; }
   void wait_since(uint64_t, Nanoseconds) override {}
@@ -70,51 +69,51 @@ class StepNic final : public nic::Nic {
   uint64_t lost_peers() const override { return lost_.size(); }
   bool is_lost(uint32_t peer) const override { return std::find(lost_.begin(), lost_.end(), peer) != lost_.end(); }
 
-  // ---- For the world's steps.
+  // ---- For the world's steps
   NicModel& model() { return model_; }
   const NicModel& model() const { return model_; }
-  // Entries on their way from the host into the model.
+  // The number of posted entries that have not reached the model.
   size_t posting() const { return posting_.size() - first_posting_; }
   const nic::DeferredOp& next_posting() const { return posting_[first_posting_]; }
   std::span<const nic::DeferredOp> postings() const { return std::span(posting_).subspan(first_posting_); }
-  // Whether the oldest of them finds a free entry.
+  // True if there is room for the oldest of them.
   bool can_arrive() const { return posting() > 0 && model_.free_entries() > stolen_; }
-  // The oldest of them arrives. Requires can_arrive().
+  // Gives the oldest of them to the model. Requires can_arrive().
   void arrive();
-  // Of the ready entries of that counter the oldest, which may fire (N2).
+  // The entry that has been ready longest among those of the counter: the next to fire (N2).
   std::optional<uint32_t> first_to_fire(nic::CounterId counter) const;
   uint32_t rings_under_way(uint32_t counter) const { return rings_[counter]; }
-  // A ring of that counter sets out.
+  // Puts a ring in flight.
   void put_under_way(uint32_t counter, uint64_t value);
-  // Those under way never land: their counter is closed.
+  // Drops the counter's rings in flight, because it will be closed.
   void drop_rings(nic::CounterId counter);
-  // The stream has come to an operation that rings one of this NIC's doorbells.
+  // Runs a stream operation that rings a doorbell of this NIC.
   void take_ring(const gpu::StreamOp& op);
-  // The counter that it rings.
+  // The counter that the operation rings.
   nic::CounterId rung_by(const gpu::StreamOp& op) const;
-  // So many of its rings under way land; what a ring adds.
+  // Lands this many of the counter's rings in flight. Each adds ring_value().
   void rings_land(uint32_t counter, uint32_t rings);
   uint32_t ring_value(uint32_t counter) const { return ring_values_[counter]; }
   void set_ring_value(nic::CounterId counter, uint64_t value) {
     ring_values_[counter.value] = static_cast<uint32_t>(value);
   }
-  // What a stale read of it would say.
+  // The value that a stale read of the counter returns.
   const nic::CounterValue& last_read(uint32_t counter) const { return last_read_[counter]; }
-  // Somewhere else on the node a process takes an entry or gives one back, where the world has that fault.
+  // With WorldOptions::stolen_entries: another process on the node may take an entry or return one.
   void others_want_entries();
-  // Entries that other processes hold.
+  // The number of entries that other processes hold.
   uint32_t stolen() const { return stolen_; }
   bool frozen(uint32_t counter) const { return frozen_[counter]; }
-  // Other processes give back what they hold, and counters are read as they are.
+  // Other processes return all entries, and no counter is frozen any more.
   void end_faults();
-  // It has found out that this peer has ended.
+  // The NIC finds out that this peer has ended (N12).
   void lose(uint32_t peer);
-  // Whether counters and regions are there for whoever asks.
+  // While true, no counter or region is refused as scarce.
   void have_plenty(bool plenty) { plenty_ = plenty; }
-  // What was issued while too much was under way goes once there is room.
+  // Starts the issued operation that waits for room in flight, if there is room.
   void start_held();
   bool holds() const { return held_.has_value(); }
-  // Whether a counter was read as it is no more since this was asked last: who waits for it may look again.
+  // True if a read has returned an old value since the last call. Then poll again.
   bool gave_stale_value() { return std::exchange(gave_stale_value_, false); }
 
  private:
@@ -131,17 +130,17 @@ class StepNic final : public nic::Nic {
   const uint32_t rank_;
   nic::Caps caps_;
   NicModel model_;
-  std::vector<uint32_t> rings_;               // under way, by counter
+  std::vector<uint32_t> rings_;               // in flight, by counter
   std::vector<uint32_t> ring_values_;         // by counter
   std::vector<uint64_t> bell_words_;          // by counter
   std::vector<nic::CounterValue> last_read_;  // by counter
-  std::vector<bool> frozen_;                  // by counter: reads say what the last one said
+  std::vector<bool> frozen_;                  // by counter: reads repeat the last value
   uint32_t stolen_ = 0;
   std::vector<uint32_t> lost_;  // peers
   std::vector<nic::DeferredOp> posting_;
   size_t first_posting_ = 0;
   std::vector<nic::DeferredOp> posted_;  // scratch
-  std::optional<nic::Op> held_;          // by the model, too
+  std::optional<nic::Op> held_;          // the model holds it too
   bool gave_stale_value_ = false;
   bool plenty_ = false;
 };

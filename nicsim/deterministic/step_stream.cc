@@ -1,4 +1,4 @@
-// Streams of a World: what is enqueued, for which requests, and what each item does.
+// The streams of a World: the requests of each item, and what each item does.
 #include "nicsim/deterministic/step_stream.h"
 
 #include <algorithm>
@@ -62,9 +62,10 @@ void StepStream::pop() {
   head_ = 0;
 }
 
-// ---- What items are about
+// ---- The requests of items
 
-// Sets the requests of the items behind `before`, which a start or a wait has enqueued.
+// Sets the requests of the items that a start or a wait has enqueued since `before`. Each item must
+// have one, and each request that rings or waits an item.
 void World::mark(Process& process, const Action& action, size_t before) {
   StepStream& stream = process.streams[action.queue]->stream;
   const bool starts = action.kind == Action::Kind::kStart;
@@ -74,7 +75,8 @@ void World::mark(Process& process, const Action& action, size_t before) {
     if (starts && stream.capturing() != 0)
       stands_now(process, state_->sides[request.index]);
   }
-  // Requests of an exchange ring and wait together, and those without a trigger share the queue's.
+  // Members of an exchange share its trigger and done word. A request without a trigger uses the
+  // queue's.
   const auto is_about = [&](const StepItem& item, const core::Request& core) {
     const core::Resources& own = core.exchange == nullptr ? core : std::as_const(core.exchange->shared);
     if (!starts)
@@ -98,7 +100,7 @@ void World::mark(Process& process, const Action& action, size_t before) {
       }
       first = request;
       item.number = core.number;
-      // Rings may go on when the exchange has been let go of and freed.
+      // The stream may still ring after the exchange has been freed.
       if (starts && core.exchange != nullptr)
         process.nic.set_ring_value(core.exchange->shared.trigger, core.exchange->ring_value());
       return true;
@@ -128,7 +130,7 @@ void World::mark(Process& process, const Action& action, size_t before) {
   }
 }
 
-// Where the item packs or unpacks for a request of the action's, or says so: for which.
+// If the item packs, unpacks or increments Resources::moved, sets its request, one of the action's.
 void World::mark_move(const Action& action, StepItem& item) {
   using Kind = gpu::StreamOp::Kind;
   const bool writes = item.op.kind == Kind::kWrite64 || item.op.kind == Kind::kWriteNext64;
@@ -147,7 +149,7 @@ void World::mark_move(const Action& action, StepItem& item) {
     find(Finding::kOrder, "order", describe(action) + ": packs or unpacks for a request that it is not about");
 }
 
-// The host has enqueued these items.
+// Counts the starts and waits of items that the host has enqueued.
 void World::enter(uint32_t queue, std::span<StepItem> items) {
   for (StepItem& item : items) {
     item.for_each_waited([&](uint32_t request) {
@@ -164,7 +166,7 @@ void World::enter(uint32_t queue, std::span<StepItem> items) {
   }
 }
 
-// ---- Getting there
+// ---- Steps
 
 void World::take_stream(Process& process, uint32_t queue) {
   StepStream& stream = process.streams[queue]->stream;
@@ -176,7 +178,7 @@ void World::take_stream(Process& process, uint32_t queue) {
   if (item.kind == StepItem::Kind::kRing) {
     process.nic.take_ring(item.op);
     if (process.driver != nullptr)
-      nic_changed(process);  // libfabric has no news of rings beyond what its counters hold
+      nic_changed(process);  // libfabric has no event for a ring, so the driver reads its counters again
     if (item.start != StepItem::kNothing)
       oracle::check_rung(*this, process, item);
   }
@@ -204,7 +206,7 @@ void World::take_kernel(Process& process, const StepItem& item) {
     side.buffer[place_of(side, byte)] = content[byte];
 }
 
-// What the stream does for a request whose buffer has gaps.
+// Packs or unpacks a buffer with gaps, or increments Resources::moved.
 void World::take_move(Process& process, const StepItem& item) {
   if (!oracle::check_moves(*this, item))
     return;
@@ -213,7 +215,7 @@ void World::take_move(Process& process, const StepItem& item) {
     case gpu::StreamOp::Kind::kUnpack: static_cast<gpu::Packing*>(op.object)->unpack(op.value); break;
     default:
       *op.word = op.kind == gpu::StreamOp::Kind::kWriteNext64 ? *op.count += op.value : op.value;
-      process.wants_room = false;  // a host that would free the request looks again
+      process.wants_room = false;  // a host that waits to free the request tries again
       return;
   }
   oracle::check_moved(*this, item.request);

@@ -1,4 +1,4 @@
-// StepStream: a stream that runs one item whenever the world takes that step, and captures items to run them again.
+// StepStream: a stream that runs one item at each step of the world, and can capture items.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_STEP_STREAM_H_
 #define LANYARD_NICSIM_DETERMINISTIC_STEP_STREAM_H_
 
@@ -15,26 +15,27 @@ namespace lanyard::nicsim {
 
 struct StepItem {
   enum class Kind : uint8_t {
-    kRing,    // op: what rings a doorbell
-    kMark,    // nothing: the place of a start that rings nobody, or of a wait for nobody
-    kWait,    // op: a wait64 that a request's wait became, or an await's
-    kKernel,  // action: kPack, kUnpack or kPromise
-    kMove,    // op: packs or unpacks for a request whose buffer has gaps, or says in its word that this was done
+    kRing,    // `op` rings a doorbell
+    kMark,    // does nothing: a start that rings no doorbell, or a wait that waits for no word
+    kWait,    // `op` is the wait64 of a request's wait or of a kAwait
+    kKernel,  // runs `action`: kPack, kUnpack or kPromise
+    kMove,    // `op` packs or unpacks a buffer with gaps, or then increments Resources::moved
   };
   static constexpr uint32_t kNothing = UINT32_MAX;
 
   Kind kind = Kind::kRing;
   Action::Kind action = Action::Kind::kPack;
-  uint32_t message = kNothing;  // kKernel
-  uint32_t request = kNothing;  // kWait, kMark: RequestName::index of the request waited for; kMove: whose buffer
-  uint64_t iteration = 0;       // kWait, kMark: of it
-  uint32_t start = kNothing;  // kRing: RequestName::index of the request whose own trigger it rings; kMark: whose start
-  uint64_t number = 0;        // ... and the core's for it; kMove: likewise
-  // kRing, kWait: other requests that it is about, of the exchange or of the shared trigger.
+  uint32_t message = kNothing;  // kKernel; kWait: of a kAwait
+  uint32_t request = kNothing;  // kWait, kMark, kMove: RequestName::index of the request that it waits or moves for
+  uint64_t iteration = 0;       // kWait, kMark: of `request`
+  uint32_t start = kNothing;    // kRing, kMark: RequestName::index of the request that it starts; none: see `others`
+  uint64_t number = 0;          // the core's number of that request
+  // kRing, kWait: the other requests that it starts or waits for. They are members of the same
+  // exchange, or share the queue's trigger.
   std::vector<uint32_t> others{};
   gpu::StreamOp op{};
 
-  // visit(RequestName::index) of each request that it starts, or whose wait it is.
+  // Calls visit(RequestName::index) for each request that the item starts, or waits for.
   template <typename Visit>
   void for_each_started(Visit visit) const {
     if (start != kNothing)
@@ -57,7 +58,7 @@ class StepStream final : public gpu::Stream {
   bool can_call() const override { return true; }
   Status can_pack(const gpu::Packing&) const override { return {}; }
   Status enqueue(std::span<const gpu::StreamOp> ops) override;
-  // The world runs items; whoever waits cannot.
+  // The world runs the items. A caller that waits cannot.
   bool poll() override { return empty(); }
 
   uint64_t capturing() const override { return capture_; }
@@ -66,24 +67,24 @@ class StepStream final : public gpu::Stream {
 
   void reserve(size_t items) { items_.reserve(items); }
   void push(const StepItem& item) { (capture_ != 0 ? graph_ : items_).push_back(item); }
-  // How many items have been appended, or captured where a capture is under way, and those since then. Nothing runs in
-  // between.
+  // since(mark()) are the items that were enqueued, or captured, after mark(). No item may run
+  // between the two calls.
   size_t mark() const { return capture_ != 0 ? graph_.size() : items_.size(); }
   std::span<StepItem> since(size_t mark) { return std::span(capture_ != 0 ? graph_ : items_).subspan(mark); }
-  // From here on items are captured. What was captured before is forgotten.
+  // Captures items from here on. Forgets earlier captures.
   void begin_capture();
   void end_capture() { capture_ = 0; }
-  // Appends what was captured last.
+  // Enqueues what was captured last.
   void launch() { items_.insert(items_.end(), graph_.begin(), graph_.end()); }
   size_t counts_taken() const { return counts_.size(); }
   size_t size() const { return items_.size() - head_; }
   bool empty() const { return head_ == items_.size(); }
   const StepItem& front() const { return items_[head_]; }
-  // Whether the item at the head may run: it is no wait, or its word has got there.
+  // True if the first item can run: it is not a wait, or its word has reached the value.
   bool ready() const;
   void pop();
   uint64_t executed() const override { return executed_; }
-  // Whether something of that request that has not run yet reads or writes one of the counts taken here.
+  // True if an item of that request has yet to run and uses a count of take_count().
   bool counts_for(uint32_t request) const;
 
  private:

@@ -30,7 +30,7 @@ Row row_of(StepKind kind) {
   }
 }
 
-// Follows a schedule and looks at the world before and after each step.
+// Follows a schedule and compares the world before and after each step.
 class Teller final : public Chooser {
  public:
   Teller(World& world, const Schedule& schedule) : world_(world), replay_(schedule) {
@@ -41,7 +41,7 @@ class Teller final : public Chooser {
   Story tell() {
     for (bool more = world_.report().ok(); more;) {
       const uint64_t steps = world_.steps();
-      // What is no choice is not asked about.
+      // The world does not call choose() if only one agent is enabled.
       if (const auto agent = world_.forced())
         before(*agent);
       more = world_.step(*this);
@@ -106,7 +106,7 @@ class Teller final : public Chooser {
       ran_item();
   }
 
-  // Which entries became ready by this step, and which is so no more: what had made that one ready.
+  // Updates ready_. Returns the event that made the entry ready that this step fired, or kNone.
   uint32_t look_at_entries() {
     uint32_t trigger = kNone;
     for (uint32_t rank = 0; rank < story_.ranks; ++rank) {
@@ -146,8 +146,8 @@ class Teller final : public Chooser {
       event.text += ", and is taken for failed";
       return;
     }
-    event.row = Row::kLink;  // it never gets as far as the memory
-    // A step of something else may have made it land.
+    event.row = Row::kLink;  // it does not reach the memory
+    // The text has no "lands" if a step of another agent made it land.
     if (const size_t lands = event.text.rfind("lands"); lands != std::string::npos)
       event.text.replace(lands, std::string::npos, "fails on its way");
   }
@@ -180,15 +180,15 @@ class Teller final : public Chooser {
   World& world_;
   Replay replay_;
   Story story_;
-  std::vector<std::map<uint32_t, uint32_t>> ready_;  // by rank: of each ready entry the event that made it so
+  std::vector<std::map<uint32_t, uint32_t>> ready_;  // by rank: each ready entry, and the event that made it ready
   std::map<uint64_t, size_t> by_number_;             // operations by Transit::number
   uint32_t deaths_ = 0;
-  // Before the step.
-  StepItem item_;                                            // of a kStream
-  std::vector<std::pair<uint64_t, Transit::Stage>> places_;  // of operations under way, as they were
+  // As they were before the step.
+  StepItem item_;                                            // the item of a kStream
+  std::vector<std::pair<uint64_t, Transit::Stage>> places_;  // by place: Transit::number and stage
 };
 
-// Flow arrows begin and end in the middle of their slices, so that there is no doubt which ones they bind to.
+// Flow arrows begin and end in the middle of slices, so it is clear which slices they connect.
 Json in_the_middle_of(const Event& event, Json what) {
   what.update(
       {{"ts", static_cast<double>(event.step) + 0.5}, {"pid", event.rank}, {"tid", static_cast<uint32_t>(event.row)}});

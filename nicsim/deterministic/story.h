@@ -1,6 +1,5 @@
-// Story: what happened in the run of one schedule, for people: each step with its place, and which steps made which
-// others possible. It is told by running the schedule once more and looking, so that a world pays nothing for it
-// otherwise.
+// Story: the run of one schedule, for people: where each step happened, and which steps caused
+// which others. Story::tell() runs the schedule again to record it, so other runs pay nothing.
 #ifndef LANYARD_NICSIM_DETERMINISTIC_STORY_H_
 #define LANYARD_NICSIM_DETERMINISTIC_STORY_H_
 
@@ -16,8 +15,8 @@ namespace lanyard::nicsim {
 struct Story {
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // Where in a rank: its host thread, its streams, its NIC's engine, what the link brings back or loses, what the NIC
-  // does to memory.
+  // The part of a rank: its host thread, its streams, its NIC's engine, acknowledgements and losses
+  // on the link, accesses of NICs to memory.
   enum class Row : uint8_t { kCpu, kStream, kNic, kLink, kMemory };
   static constexpr const char* kRowNames[] = {"CPU", "stream", "NIC", "link", "memory"};
 
@@ -26,8 +25,8 @@ struct Story {
     StepKind kind = StepKind::kHost;
     Row row = Row::kCpu;
     uint32_t rank = 0;
-    uint32_t request = kNone;  // RequestName::index, where it is about one request
-    uint64_t iteration = 0;    // of the request; 0 where that means nothing
+    uint32_t request = kNone;  // RequestName::index; kNone if the event is not for exactly one request
+    uint64_t iteration = 0;    // of the request; 0: none
     std::string text;          // World::describe() without the rank
   };
 
@@ -36,23 +35,23 @@ struct Story {
     Transit::Role role = Transit::Role::kData;
     uint32_t request = 0;
     uint64_t iteration = 0;
-    // Events that follow from each other: what makes its entry's threshold, where it needs an entry; it fires; its
-    // source is read; it lands; it is counted; the initiator of a write hears of it, or the stream's wait for a done
-    // word passes.
+    // Indices of events, each a cause of the next: the trigger reaches the threshold (if there is
+    // an entry); the operation fires; its source is read; it lands; it is counted. Then a write is
+    // acknowledged, or the stream's wait for a done word passes.
     std::vector<uint32_t> path;
   };
 
   uint32_t ranks = 0;
   std::vector<Event> events;  // event i is step i + 1
   std::vector<Operation> operations;
-  Report report;  // what the run came to
+  Report report;  // of the run
 
-  // Runs the schedule in the world, from the beginning. The world is left at the end of that run.
+  // Runs the schedule from the world's beginning. Leaves the world at the end of that run.
   static Story tell(World& world, const Schedule& schedule);
 
-  // A JSON document that ui.perfetto.dev and chrome://tracing show ("Trace Event Format"); it ends with a newline. A
-  // process a rank, with its rows; a slice of one microsecond a step, which begins at the step's number in
-  // microseconds; a flow an operation; the finding as an instant.
+  // Returns a JSON document for ui.perfetto.dev and chrome://tracing ("Trace Event Format"), with a
+  // newline at its end. A rank is a process, a row a thread and an operation a flow. Step i is a
+  // slice from microsecond i to i + 1. A finding is an instant.
   std::string perfetto_trace() const;
 };
 
