@@ -1,10 +1,11 @@
 // The conditions that must hold: the order of operations in each step (order.cc), and the end
 // (ending.cc, stall.cc). The checks compare counts of a Side; some also write them.
 //
-// Finds: clear-to-sends that are early, doubled or for another send; writes that do not wait for
-// them; triggers that fire before the stream reaches the start; done words that grow before the
-// data is there; waits that pass too early; data overwritten before it is read; operations done
-// twice, lost or not reported. Bridges et al., section V; MPI 4.0 section 3.7 (buffers in use).
+// They find clear-to-sends that are early, doubled or for another send, and writes that do not wait
+// for them. They find triggers that fire before the stream reaches the start, done words that grow
+// before the data is there, and waits that pass too early. They find data overwritten before it is
+// read, and operations done twice, lost or not reported. Bridges et al., section V; MPI 4.0
+// section 3.7 (buffers in use).
 #ifndef LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORACLES_H_
 #define LANYARD_NICSIM_DETERMINISTIC_ORACLES_ORACLES_H_
 

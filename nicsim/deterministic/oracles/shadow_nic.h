@@ -1,8 +1,9 @@
 // ShadowNic: the right values of a NIC's counters and entries, from their causes: rings landed,
 // messages counted, operations ended, entries posted. Each step compares the model with it.
 //
-// Finds: entries that fire early, late, twice, never or out of order; counts that are lost, doubled
-// or of the wrong kind; leaks of entries and places in flight (nic.h: N1, N2, N4, N5 and N6).
+// It finds entries that fire early, late, twice, never or out of order. It finds counts that are
+// lost, doubled or of the wrong kind, and leaks of entries and places in flight (nic.h: N1, N2, N4,
+// N5 and N6).
 #ifndef LANYARD_NICSIM_DETERMINISTIC_ORACLES_SHADOW_NIC_H_
 #define LANYARD_NICSIM_DETERMINISTIC_ORACLES_SHADOW_NIC_H_
 
