@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <memory>
@@ -176,6 +177,7 @@ struct Options : LoopOptions {
   std::vector<std::string> variants = {"overlap", "copy", "stream", "exchange"};
   bool no_compute = false;
   std::string scaling = "none";
+  std::string dump;
 };
 
 void declare(CLI::App& app, Options& o) {
@@ -194,6 +196,7 @@ void declare(CLI::App& app, Options& o) {
                  "none; or on 1, 2, 4, ... and all ranks: strong, the same grid; weak, one longer in y (z) as they are "
                  "more (default: none)")
       ->check(CLI::IsMember({"none", "weak", "strong"}));
+  app.add_option("--dump", o.dump, "writes all cells of the last run to this file: binary, row by row, of --type");
   add_loop_options(app, o);
 }
 
@@ -402,6 +405,12 @@ class Jacobi {
     const Json after = loop.cells().info();
     const std::vector<T> found = loop.cells().collect(problem.steps % 2);
     std::string wrong = process_.is_first() ? jacobi_difference(problem, found, reference) : "";
+    if (process_.is_first() && !options_.dump.empty()) {
+      std::ofstream file(options_.dump, std::ios::binary);
+      file.write(reinterpret_cast<const char*>(found.data()), static_cast<std::streamsize>(found.size() * sizeof(T)));
+      if (!file.flush())
+        end_job(options_.dump + ": cannot be written");
+    }
 
     Json only_halo;
     if (options_.no_compute) {
@@ -450,6 +459,8 @@ int run(const Options& options, const MpiProcess& process) {
           .mistake(is_float ? std::numeric_limits<float>::digits : std::numeric_limits<double>::digits);
   if (!what.empty())
     return usage_error(process, "jacobi", what);
+  if (!process.all(!process.is_first() || options.dump.empty() || std::ofstream(options.dump)))
+    return usage_error(process, "jacobi", options.dump + ": cannot be written");
   if (options.dims == 2)
     return is_float ? Jacobi<2, float>(options, process).run() : Jacobi<2, double>(options, process).run();
   return is_float ? Jacobi<3, float>(options, process).run() : Jacobi<3, double>(options, process).run();

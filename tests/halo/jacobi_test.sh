@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what bench/jacobi refuses, and that it detects a halo that arrives too late. For that a
-# card counts messages before their bytes are there, with a strategy that does not allow this.
+# Checks what bench/jacobi refuses and dumps, and that it detects a halo that arrives too late. For
+# that a card counts messages before their bytes are there, with a strategy that does not allow it.
 #
 #   jacobi_test.sh TOOLS_MPIRUN JACOBI
 set -uo pipefail
@@ -26,6 +26,12 @@ expect 2 "after 21 steps an impulse is 6^21, more than 53 bits hold exactly" -n 
   --initial impulse
 expect 2 "after 13 steps an impulse is 4^13, more than 24 bits hold exactly" -n 2 "$jacobi" --steps 13 \
   --initial impulse --type float
+expect 2 "cannot be written" -n 2 "$jacobi" --dump "$TEST_TMPDIR/none/cells"
+
+# One rank and four have the same bits: 9 rows of 20.
+expect 0 "yes" -n 1 "$jacobi" --nx 20 --ny 9 --variant overlap --dump "$TEST_TMPDIR/one"
+expect 0 "yes" -n 4 "$jacobi" --nx 20 --ny 9 --variant exchange --dump "$TEST_TMPDIR/four"
+cmp "$TEST_TMPDIR/one" "$TEST_TMPDIR/four" && [[ $(stat -c %s "$TEST_TMPDIR/one") == 1440 ]] || failed=1
 
 export FI_PROVIDER_PATH=nicsim/fi IPATH_NO_BACKTRACE=1
 late=(--env LANYARD_NIC=cxi --env LANYARD_FI_VISIBILITY=late --env LANYARD_FI_FLUSH_MS=10)
