@@ -31,6 +31,7 @@ refuses 'a collective has no stripes' "$patterns" --pattern reduce --stripe
 refuses '--bytes' "$patterns" --bytes -1
 refuses 'fan: a fan is not omni' "$lanyard" model --workload pattern --pattern fan --direction omni
 refuses '12 ranks, 8 a node' "$lanyard" model --workload pattern --ranks 12
+refuses '--strategy: one for patterns' "$lanyard" model --workload pattern --strategy target-counter,sender-flag
 refuses 'none.txt: No such file or directory' "$lanyard" model --workload pattern --pattern none.txt
 
 "$patterns" --pattern rail --group 2 --bytes 5 --describe csv | diff - <(

@@ -33,7 +33,7 @@ struct Options {
   std::vector<uint32_t> ranks;
   std::vector<uint32_t> ranks_per_node;
   std::vector<std::string> cells = {"16384"};
-  std::vector<uint64_t> bytes = {8};
+  std::vector<uint64_t> bytes;  // none: what --help says
   std::vector<std::string> strategies = {"target-counter"};
   std::string send = "regular";
   std::string memory = "coarse";
@@ -63,7 +63,9 @@ void declare(CLI::App& app, Options& o) {
   list(app.add_option("--cells", o.cells, "halos and cg: cells along each side, or along x, y and z (default: 16384)"),
        "N|NxM|NxMxK,...");
   app.add_flag("--weak", o.weak, "--cells is the size of one rank's part, not of the whole grid");
-  list(app.add_option("--bytes", o.bytes, "pingpong, allreduce and pattern: bytes of a message (default: 8)")
+  list(app.add_option("--bytes", o.bytes,
+                      "pingpong, allreduce and pattern: bytes of a message (default: 8; of pattern 65536, or 4 of a "
+                      "file's count)")
            ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30).description("")),
        "N,...");
   list(app.add_option("--strategy", o.strategies, "target-counter (default), sender-flag"), "NAME,...");
@@ -120,7 +122,7 @@ std::vector<Workload> workloads(const Options& o, const Machine& machine) {
   std::vector<Workload> all;
   for (const std::string& name : o.strategies)
     for (const std::string& text : by_cells ? o.cells : std::vector<std::string>{"1"})
-      for (const uint64_t bytes : by_cells ? std::vector<uint64_t>{8} : o.bytes)
+      for (const uint64_t bytes : by_cells || o.bytes.empty() ? std::vector<uint64_t>{8} : o.bytes)
         for (const uint32_t count : ranks) {
           const uint32_t fit = std::min(count, static_cast<uint32_t>(machine["node.ranks"]));
           for (const uint32_t per_node :
@@ -183,6 +185,8 @@ void print_row(const Options& o, const Workload& w, const modelled::Job& job, co
 // The patterns of the options on so many ranks.
 void model_patterns(const Options& o, const Machine& machine, uint32_t ranks, uint32_t per_node, bool is_first) {
   const core::Strategy strategy = parse_strategy(o.strategies.front());
+  if (o.strategies.size() > 1)
+    usage_error("--strategy: one for patterns");
   if (per_node > machine["node.ranks"] || ranks % per_node != 0)
     usage_error(fmt::format("{} ranks, {} a node: a node of {} has room for {}, and all nodes are alike", ranks,
                             per_node, machine.name(), machine["node.ranks"]));
