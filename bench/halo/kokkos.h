@@ -4,8 +4,8 @@
 //     lanyard::halo::KokkosStream<Kokkos::Cuda> stream(space);   // or Kokkos::Serial, ...
 //     lanyard::Queue queue = stream.make_queue();
 //     Kokkos::View<double**> u("u", rows + 2, columns + 2);      // with ghosts, of any layout
-//     lanyard::halo::Halo<2> halo(grid, options, {cell_type<double>()}, comm, stream,
-//                                 queue.handle());
+//     lanyard::halo::Halo<2> halo(grid, options, {lanyard::halo::cell_type<double>()}, comm,
+//                                 stream, queue.handle());
 //     const auto& fields = lanyard::halo::bind_views(halo, u);   // u(1, 1) is the first owned cell
 //     halo.enqueue_gather(fields);
 //     stream.enqueue([=] { Kokkos::parallel_for(...); });        // by the space `stream.space()`
