@@ -7,6 +7,7 @@
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
+#include <boost/algorithm/string/trim_all.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -105,11 +106,7 @@ inline std::string mpi_library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
   check(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
-  std::istringstream words{std::string(text, std::strcspn(text, "\n"))};
-  std::string line;
-  for (std::string word; words >> word;)
-    line += (line.empty() ? "" : " ") + word;
-  return line;
+  return boost::trim_fill_copy(std::string(text, std::strcspn(text, "\n")), " ");
 }
 
 // ---- Command lines
