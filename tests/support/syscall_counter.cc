@@ -132,14 +132,3 @@ std::vector<long> SyscallCounter::during(const std::function<void()>&) { return 
 }  // namespace lanyard
 
 #endif
-
-namespace lanyard {
-
-std::string SyscallCounter::names(const std::vector<long>& calls) {
-  std::string text;
-  for (long call : calls)
-    text += (text.empty() ? "" : " ") + std::to_string(call);
-  return text;
-}
-
-}  // namespace lanyard
