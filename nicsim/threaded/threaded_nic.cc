@@ -130,7 +130,7 @@ Result<nic::CounterValue> ThreadedNic::read(CounterId counter) {
 Status ThreadedNic::listen(CounterId counter, nic::Listener listener) {
   Driving driving(*this);
   if (!model_.is_open(counter))
-    return {Code::kNotFound, "no such counter is open"};
+    return nic::no_counter();
   if (listener.call != nullptr && listener_.call != nullptr)
     return {Code::kInvalidState, "the NIC has a listener already"};
   listened_ = listener.call != nullptr ? counter : CounterId();
@@ -142,7 +142,7 @@ Status ThreadedNic::listen(CounterId counter, nic::Listener listener) {
 Result<nic::Doorbell> ThreadedNic::doorbell(CounterId counter, nic::DoorbellKind kind) {
   Driving driving(*this);
   if (!model_.is_open(counter))
-    return Status(Code::kNotFound, "no such counter is open");
+    return nic::no_counter();
   nic::Doorbell bell{.kind = kind, .counter = counter.value};
   switch (kind) {
     case nic::DoorbellKind::kMmioAdd:
@@ -301,7 +301,7 @@ Status ThreadedNic::issue(const Op& op) {
 Status ThreadedNic::cancel(CounterId trigger) {
   Driving driving(*this);
   if (!model_.is_open(trigger))
-    return {Code::kNotFound, "no such counter is open"};
+    return nic::no_counter();
   const uint32_t before = model_.free_entries();
   model_.cancel(trigger);
   free_entries_.fetch_add(model_.free_entries() - before, std::memory_order_relaxed);
