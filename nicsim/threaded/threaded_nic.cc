@@ -25,16 +25,6 @@ constexpr milliseconds kLandingNap{1};
 constexpr milliseconds kStandstill{1000};
 constexpr int kMostStuck = 4;  // checks of a message that cannot be given up
 
-// Takes so many of what is free, or none.
-bool take(std::atomic<uint32_t>& free, size_t wanted) {
-  uint32_t seen = free.load(std::memory_order_relaxed);
-  do {
-    if (seen < wanted) [[unlikely]]
-      return false;
-  } while (!free.compare_exchange_weak(seen, seen - static_cast<uint32_t>(wanted), std::memory_order_relaxed));
-  return true;
-}
-
 }  // namespace
 
 ThreadedNic::ThreadedNic(const ModelLimits& limits, std::unique_ptr<Wire> wire, const ThreadedOptions& options)
@@ -249,7 +239,7 @@ Status ThreadedNic::post(std::span<const DeferredOp> ops) {
 
 // Takes all the entries or none (N6).
 Status ThreadedNic::take_entries(size_t wanted) {
-  if (take(free_entries_, wanted)) [[likely]]
+  if (nic::take(free_entries_, wanted)) [[likely]]
     return {};
   if (wanted > caps_.deferred_depth)
     return {Code::kExhausted,
@@ -288,7 +278,7 @@ Status ThreadedNic::post_prepared(std::span<const nic::Posting> postings) {
 
 Status ThreadedNic::issue(const Op& op) {
   LANYARD_RETURN_IF_ERROR(check(op, op));
-  if (!take(free_issues_, 1))
+  if (!nic::take(free_issues_, 1))
     return {Code::kAgain, "too many issued operations wait for room in flight"};
   push([&op](Command& command) {
     command.kind = Command::Kind::kIssue;

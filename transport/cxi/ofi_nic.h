@@ -157,7 +157,6 @@ class OfiNic final : public nic::Nic {
   Status take_in(std::span<const Each> batch);
   template <typename Each>
   void leave(std::span<const Each> batch);
-  static bool try_take(std::atomic<uint32_t>& all, size_t wanted);
   Status look_for_entries(size_t wanted);
 
   size_t drive() LANYARD_REQUIRES(right_);

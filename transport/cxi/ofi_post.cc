@@ -206,28 +206,18 @@ Status OfiNic::post(std::span<const DeferredOp> ops) {
   return take_in(ops);
 }
 
-// Takes so many of the free ones, all or none.
-bool OfiNic::try_take(std::atomic<uint32_t>& all, size_t wanted) {
-  uint32_t free = all.load(std::memory_order_relaxed);
-  do {
-    if (free < wanted) [[unlikely]]
-      return false;
-  } while (!all.compare_exchange_weak(free, free - static_cast<uint32_t>(wanted), std::memory_order_relaxed));
-  return true;
-}
-
 // Reads completions to find free entries.
 Status OfiNic::look_for_entries(size_t wanted) {
   if (wanted > caps_.deferred_depth)
     return {Code::kExhausted,
             std::to_string(wanted) + " entries wanted, " + std::to_string(caps_.deferred_depth) + " exist"};
   progress();
-  return try_take(free_entries_, wanted) ? Status() : Status(Code::kAgain, "too few deferred-work entries are free");
+  return nic::take(free_entries_, wanted) ? Status() : Status(Code::kAgain, "too few deferred-work entries are free");
 }
 
 template <typename Each>
 Status OfiNic::take_in(std::span<const Each> batch) {
-  if (!try_take(free_entries_, batch.size())) [[unlikely]]
+  if (!nic::take(free_entries_, batch.size())) [[unlikely]]
     LANYARD_RETURN_IF_ERROR(look_for_entries(batch.size()));
   if (!right_.try_take()) [[unlikely]] {
     leave(batch);
@@ -288,7 +278,7 @@ Status OfiNic::release(nic::PreparedId prepared) {
 
 Status OfiNic::issue(const Op& op) {
   LANYARD_RETURN_IF_ERROR(nic::DescriptorCheck(Open{*this}).of(op));
-  if (!try_take(free_issues_, 1))
+  if (!nic::take(free_issues_, 1))
     return {Code::kAgain, "too many issued operations are in flight"};
   push([&op](Command& command) {
     command.kind = Command::Kind::kIssue;

@@ -57,6 +57,16 @@ size_t run_all_before(const Commands& commands, Run run) {
   return done;
 }
 
+// Takes so many of what is free, or none.
+inline bool take(std::atomic<uint32_t>& free, size_t wanted) {
+  uint32_t seen = free.load(std::memory_order_relaxed);
+  do {
+    if (seen < wanted) [[unlikely]]
+      return false;
+  } while (!free.compare_exchange_weak(seen, seen - static_cast<uint32_t>(wanted), std::memory_order_relaxed));
+  return true;
+}
+
 }  // namespace lanyard::nic
 
 #endif  // LANYARD_TRANSPORT_NIC_DRIVE_RIGHT_H_
