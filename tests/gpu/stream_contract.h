@@ -123,10 +123,9 @@ class StreamContract : public ::testing::TestWithParam<StreamMaker> {
     patiently(stream, [&] { return stream.enqueue(ops); });
   }
   void enqueue(const std::vector<StreamOp>& ops) { enqueue(*stream_, ops); }
-  void launch(Stream& stream, std::function<void()> body) {
-    patiently(stream, [&] { return lab_->launch(stream, body); });
+  void launch(const std::function<void()>& body) {
+    patiently(*stream_, [&] { return lab_->launch(*stream_, body); });
   }
-  void launch(std::function<void()> body) { launch(*stream_, std::move(body)); }
 
   // Polls all of `streams` until pred() holds.
   template <typename Predicate>
