@@ -59,7 +59,7 @@ void init() {
 }
 void finalize() { CHECK_OK(MPI_Finalize()); }
 
-// A pair of requests around a ring of ranks, with their queue.
+// A matched pair of requests around a ring of ranks, with their queue.
 struct Ring {
   MPIX_Host_stream stream = MPIX_HOST_STREAM_NULL;
   MPIX_Queue queue = MPIX_QUEUE_NULL;
@@ -77,8 +77,8 @@ struct Ring {
     CHECK_OK(MPIX_Queue_init(&queue, MPIX_QUEUE_HOST, &stream));
     CHECK_OK(MPI_Recv_init(&in, 1, MPI_INT, left, tag, communicator, &pair[0]));
     CHECK_OK(MPI_Send_init(&out, 1, MPI_INT, (here + 1) % size, tag, communicator, &pair[1]));
+    CHECK_OK(MPIX_Matchall(2, pair, MPI_STATUSES_IGNORE));
   }
-  void match() { CHECK_OK(MPIX_Matchall(2, pair, MPI_STATUSES_IGNORE)); }
   void enqueue() {
     CHECK_OK(MPIX_Enqueue_startall(queue, 2, pair));
     CHECK_OK(MPIX_Enqueue_waitall(queue, 2, pair));
@@ -181,7 +181,6 @@ void meet_relatives(MPI_Comm relatives) {
   expect_refused_over(all, "MPI_Comm_spawn");
   // Parents and children can still match among themselves.
   ring.make();
-  ring.match();
   ring.verify();
   ring.free_requests();
   ring.free_queue();
@@ -243,7 +242,6 @@ CASE(Sessions, BesideTheWorldAreRefusedByName) {
   CHECK_OK(MPI_Comm_free(&communicator));
   CHECK_OK(MPI_Session_finalize(&session));
   ring.make();
-  ring.match();
   ring.verify();
   finalize();
 }
@@ -278,7 +276,6 @@ CASE(Finalize, CommunicatorsMayBeLeft) {
   CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
   CHECK_OK(MPI_Comm_split(copy, 0, rank, &grandchild));
   ring.make(grandchild);
-  ring.match();
   ring.verify();
   finalize();
 }
@@ -289,7 +286,6 @@ CASE(Finalize, FinishesWhatIsEnqueued) {
   static int sum = 0;
   init();
   ring.make();
-  ring.match();
   for (int step = 0; step < kSteps; ++step) {
     ring.enqueue();
     CHECK_OK(MPIX_Host_stream_launch(
@@ -304,7 +300,6 @@ CASE(Finalize, WaitsForARankThatIsLate) {
   setenv("LANYARD_DEADLINE_S", "1", 1);
   init();
   ring.make();
-  ring.match();
   ring.enqueue();
   MPIX_Queue_wait(ring.queue);
   if (rank == ranks - 1)
@@ -317,8 +312,6 @@ CASE(Finalize, CallbacksOfSelfComeInAnyOrder) {
   init();
   ring.make();
   ring_two.make(MPI_COMM_WORLD, 2);
-  ring.match();
-  ring_two.match();
   ring.enqueue();
   ring_two.enqueue();
   at_finalize([] {
@@ -346,7 +339,6 @@ CASE(Finalize, CallbacksOfSelfMayMatchAndExchange) {
   init();
   at_finalize([] {
     ring.make();
-    ring.match();
     ring.verify();
     ring.free_requests();
     ring.free_queue();
