@@ -4,6 +4,8 @@
 #define LANYARD_TESTS_WIRE_CONTRACT_FIXTURE_H_
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <functional>
@@ -47,6 +49,27 @@ struct WireCase {
 
 inline void PrintTo(const WireCase& wire, std::ostream* out) { *out << wire.name; }
 inline std::string case_name(const ::testing::TestParamInfo<WireCase>& info) { return info.param.name; }
+
+// Lowers a limit of this process (getrlimit(2)) while it lives.
+class Limited {
+ public:
+  Limited(decltype(RLIMIT_NOFILE) resource, rlim_t most) : resource_(resource) {
+    EXPECT_EQ(::getrlimit(resource_, &usual_), 0);
+    set({.rlim_cur = most, .rlim_max = usual_.rlim_max});
+  }
+  ~Limited() { set(usual_); }
+
+ private:
+  void set(const rlimit& limit) { EXPECT_EQ(::setrlimit(resource_, &limit), 0); }
+  const decltype(RLIMIT_NOFILE) resource_;
+  rlimit usual_{};
+};
+
+inline rlim_t first_free_descriptor() {
+  const int first = ::dup(STDERR_FILENO);
+  ::close(first);
+  return static_cast<rlim_t>(first);
+}
 
 // Memory with guards around it.
 class Buffer {

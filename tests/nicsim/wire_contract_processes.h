@@ -3,7 +3,6 @@
 #ifndef LANYARD_TESTS_WIRE_CONTRACT_PROCESSES_H_
 #define LANYARD_TESTS_WIRE_CONTRACT_PROCESSES_H_
 
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -318,13 +317,9 @@ TEST_P(WireContract, W6_AKilledPeerIsLostThoughItsChildLives) {
 // A connection that cannot be made does not mean that the peer has ended.
 TEST_P(WireContract, W6_AnUnreachablePeerIsNotReportedAsEnded) {
   Job job(GetParam(), 2);
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{.rlim_cur = 1, .rlim_max = before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Limited limited(RLIMIT_NOFILE, 1);
   job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
   EXPECT_TRUE(job.pump([&] { return job.sinks[0].count(What::kLost) > 0; }));
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   const std::string& why = job.sinks[0].why_lost;
   EXPECT_TRUE(why.starts_with("cannot be reached: ")) << why;
   EXPECT_TRUE(has(why, "Too many open files"));

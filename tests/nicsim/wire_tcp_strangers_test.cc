@@ -1,7 +1,6 @@
 // Which programs may connect to a TCP wire: the handshake byte by byte, and how
 // strangers are treated.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <memory>
@@ -259,26 +258,10 @@ TEST(TcpStrangers, AreClosedWhenTheirTimeIsOver) {
   EXPECT_TRUE(job.pump([&] { return job.sink.count(What::kAtomic) == 1; }));
 }
 
-// Leaves this process no free descriptor.
-class NoFreeDescriptor {
- public:
-  NoFreeDescriptor() {
-    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &old_), 0);
-    const int first_free = ::dup(STDERR_FILENO);
-    ::close(first_free);
-    set({.rlim_cur = static_cast<rlim_t>(first_free), .rlim_max = old_.rlim_max});
-  }
-  ~NoFreeDescriptor() { set(old_); }
-
- private:
-  static void set(const rlimit& limit) { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0); }
-  rlimit old_{};
-};
-
 TEST(TcpStrangers, WhileDescriptorsAreShortNoThreadSpinsAndPeersConnectLater) {
   HandJob job;
   RawSocket socket = job.connect();  // waits in the system's queue
-  auto none = std::make_unique<NoFreeDescriptor>();
+  auto none = std::make_unique<Limited>(RLIMIT_NOFILE, first_free_descriptor());
   size_t steps = 0, sleeps = 0;
   for (const auto start = steady_clock::now(); steady_clock::now() - start < seconds(1); ++sleeps) {
     while (const size_t more = job.wire->poll(job.sink))
@@ -301,7 +284,7 @@ TEST(TcpStrangers, GiveTheirDescriptorsToPeersIfThoseAreShort) {
   strangers.push_back(job.connect());
   RawSocket peer;
   job.settle();
-  auto none = std::make_unique<NoFreeDescriptor>();
+  auto none = std::make_unique<Limited>(RLIMIT_NOFILE, first_free_descriptor());
   ASSERT_TRUE(peer.connect(job.addresses[0].place.port));
   const bool admitted = job.greet(peer, 1);
   none.reset();

@@ -7,7 +7,6 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -117,13 +116,10 @@ TEST(ShmWire, APeerWhoseFilesAreForbiddenIsNotReportedAsEnded) {
 
 // Beyond the limit the system would end the process.
 TEST(ShmWire, RefusesToExceedTheFileSizeLimit) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   for (const rlim_t limit : {rlim_t{0}, rlim_t{1} << 20}) {
-    const rlimit small{.rlim_cur = limit, .rlim_max = before.rlim_max};
-    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    auto limited = std::make_unique<Limited>(RLIMIT_FSIZE, limit);
     const Status status = make_shm_wire().status();
-    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    limited.reset();
     EXPECT_EQ(status.code(), Code::kFailed);
     EXPECT_TRUE(has(status, std::to_string(limit) + " (ulimit -f); LANYARD_SIM_WIRE=tcp"));
   }
@@ -291,20 +287,15 @@ INSTANTIATE_TEST_SUITE_P(Calls, ShmWireRefusal,
 // ---- TCP
 
 TEST(TcpWire, ReportsThatDescriptorsAreShort) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int next = ::dup(0);
-  ::close(next);
+  const rlim_t next = first_free_descriptor();
   bool opened = false;
-  for (int room = 0; !opened && room < 100; ++room) {  // any of a wire's descriptors may be the first to be missing
-    const rlimit small{.rlim_cur = static_cast<rlim_t>(next + room), .rlim_max = before.rlim_max};
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
+  for (rlim_t room = 0; !opened && room < 100; ++room) {  // any of a wire's descriptors may be the first to be missing
+    const Limited limited(RLIMIT_NOFILE, next + room);
     const Status status = make_tcp_wire({.interface = "127.0.0.1"}).status();
     opened = status.ok();
     EXPECT_TRUE(opened || has(status, "Too many open files")) << status.message();
   }
   EXPECT_TRUE(opened);
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(TcpWire, APeerThatRefusesConnectionsIsReportedWithItsAddress) {
@@ -323,13 +314,9 @@ TEST(TcpWire, AGivenUpPeerDoesNotTakeTheOtherForEnded) {
   Job job(WireCase{"", make_tcp}, 2);
   job.wires[1]->send(0, atomic_packet(1, 0), nullptr);
   ASSERT_TRUE(job.pump([&] { return job.sinks[0].count(What::kAtomic) > 0; }));
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{.rlim_cur = 1, .rlim_max = before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Limited limited(RLIMIT_NOFILE, 1);
   job.wires[0]->send(1, atomic_packet(0, 0), nullptr);
   EXPECT_TRUE(job.pump([&] { return job.sinks[0].count(What::kLost) > 0 && job.sinks[1].count(What::kLost) > 0; }));
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(job.sinks[1].why_lost, "cannot reach this process");
 }
 
