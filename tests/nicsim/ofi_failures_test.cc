@@ -1,11 +1,12 @@
 // OfiNic with missing features, refusals and dead peers: it returns an error that says what to do,
 // within a time limit, and leaks nothing. The dying peer is this program in another process.
-#include <dirent.h>
 #include <sys/resource.h>
 
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -347,18 +348,11 @@ TEST(OfiMissing, RefusedRegisters) {
 
 // ---- Leaks
 
-size_t entries_of(const char* folder) {
-  DIR* opened = ::opendir(folder);
-  size_t count = 0;
-  while (::readdir(opened) != nullptr)
-    ++count;
-  ::closedir(opened);
-  return count;
-}
+ptrdiff_t entries_of(const char* folder) { return std::distance(std::filesystem::directory_iterator(folder), {}); }
 
 struct Left {
-  size_t files = entries_of("/proc/self/fd");
-  size_t threads = entries_of("/proc/self/task");
+  ptrdiff_t files = entries_of("/proc/self/fd");
+  ptrdiff_t threads = entries_of("/proc/self/task");
   friend bool operator==(const Left&, const Left&) = default;
 };
 

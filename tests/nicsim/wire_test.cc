@@ -1,6 +1,5 @@
 // The wires: the contract over each, and what only one of them has. The choice of the host address
 // on which the TCP wire listens.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -13,6 +12,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
 #include <iterator>
 #include <string>
 #include <tuple>
@@ -144,13 +144,8 @@ TEST(ShmWire, AStrangersSegmentIsNotTakenForThePeers) {
 }
 
 TEST(ShmWire, NothingIsLeftOpen) {
-  const auto open_descriptors = [] {
-    int count = 0;
-    for (int fd = 0; fd < 1024; ++fd)
-      count += ::fcntl(fd, F_GETFD) >= 0;
-    return count;
-  };
-  const int before = open_descriptors();
+  const auto open_descriptors = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+  const ptrdiff_t before = open_descriptors();
   {
     Job job(kShm, 4);
     for (uint32_t peer : {1u, 2u, 3u})
