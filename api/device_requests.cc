@@ -1,7 +1,6 @@
 // Sets of requests that kernels start and wait for.
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include "api/context.h"

@@ -1,6 +1,5 @@
 #include "bench/streams.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 

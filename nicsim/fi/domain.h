@@ -8,7 +8,6 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>

@@ -18,7 +18,6 @@
 #include <boost/circular_buffer.hpp>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "nicsim/model/packet.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "nicsim/threaded/threaded_nic.h"
 #include "nicsim/wire/wire.h"

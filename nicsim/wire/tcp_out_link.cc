@@ -8,7 +8,6 @@
 #include <span>
 #include <sstream>
 #include <utility>
-#include <vector>
 
 #include "nicsim/wire/tcp_link.h"
 

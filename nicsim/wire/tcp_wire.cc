@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <optional>

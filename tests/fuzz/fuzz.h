@@ -11,7 +11,6 @@
 #include <memory>
 #include <span>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "nicsim/wire/wire.h"

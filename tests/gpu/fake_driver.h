@@ -25,7 +25,6 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "gpu/device/driver.h"

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "tests/contract/contract_fabrics.h"
 #include "tests/contract/local_fabric.h"

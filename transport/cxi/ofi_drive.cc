@@ -2,7 +2,6 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
