@@ -43,7 +43,7 @@ struct Gpus {
 struct Options {
   std::array<bool, 2> lanes{true, true};
   bool indivisible = true;  // devices add to words of each other atomically
-  int confined = -1;  // a device that cannot reach the other's memory
+  int confined = -1;        // a device that cannot reach the other's memory
   std::array<bool, 2> by_card{};
   core::Strategy strategy = core::Strategy::kTargetCounter;
 };
