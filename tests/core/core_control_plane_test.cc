@@ -213,6 +213,15 @@ class Strangers : public ::testing::Test {
     });
   }
 
+  [[nodiscard]] bool leave() {
+    bool left[2] = {false, false};
+    return until([&] {
+      for (uint32_t rank : {0u, 1u})
+        left[rank] = left[rank] || planes_[rank]->leave();
+      return left[0] && left[1];
+    });
+  }
+
   uint8_t memory_[2][64] = {};
   LocalFabric fabric_{2, {.limits = {}, .connected = false}};
   std::unique_ptr<core::Endpoint> endpoints_[2];
@@ -233,6 +242,7 @@ TEST_F(Strangers, OneIntroductionMakesBothKnown) {
   EXPECT_TRUE(planes_[0]->knows(1));
   planes_[0]->meet(1, planes_[1]->introduction());  // a second one changes nothing
   EXPECT_FALSE(planes_[0]->lost(1));
+  EXPECT_TRUE(leave());
 }
 
 TEST_F(Strangers, APeerWithABadAddressIsLostAndTheReasonIsReported) {
@@ -252,12 +262,7 @@ TEST_F(Strangers, LeaveWaitsForTheKnownPeers) {
     drive(0);
     drive(1);
   }
-  bool left[2] = {false, false};
-  ASSERT_TRUE(until([&] {
-    for (uint32_t rank : {0u, 1u})
-      left[rank] = left[rank] || planes_[rank]->leave();
-    return left[0] && left[1];
-  }));
+  ASSERT_TRUE(leave());
   EXPECT_FALSE(planes_[0]->left_without_leave(1));
 }
 
