@@ -92,7 +92,7 @@ def _installed_library_impl(ctx):
         mnemonic = "LinkInstalled",
         use_default_shell_env = True,
     )
-    return [DefaultInfo(files = depset([library, archive]))]
+    return [DefaultInfo(files = depset([library, archive]), runfiles = ctx.runfiles([library, archive]))]
 
 installed_library = rule(
     implementation = _installed_library_impl,
