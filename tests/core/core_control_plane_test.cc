@@ -195,10 +195,8 @@ class Strangers : public ::testing::Test {
           std::make_unique<ControlPlane>(*endpoints_[rank], std::move(ControlChannel::open(nic, rank, 2, 8).value()));
     }
   }
-  void TearDown() override {
-    for (auto& plane : planes_)
-      plane.reset();
-  }
+  // The NIC may use memory of a plane until its messages have ended.
+  void TearDown() override { EXPECT_TRUE(leave()); }
   void drive(uint32_t rank) {
     fabric_.nic(rank).progress();
     if (planes_[rank] == nullptr)
@@ -217,7 +215,7 @@ class Strangers : public ::testing::Test {
     bool left[2] = {false, false};
     return until([&] {
       for (uint32_t rank : {0u, 1u})
-        left[rank] = left[rank] || planes_[rank]->leave();
+        left[rank] = left[rank] || planes_[rank] == nullptr || planes_[rank]->leave();
       return left[0] && left[1];
     });
   }
@@ -242,7 +240,6 @@ TEST_F(Strangers, OneIntroductionMakesBothKnown) {
   EXPECT_TRUE(planes_[0]->knows(1));
   planes_[0]->meet(1, planes_[1]->introduction());  // a second one changes nothing
   EXPECT_FALSE(planes_[0]->lost(1));
-  EXPECT_TRUE(leave());
 }
 
 TEST_F(Strangers, APeerWithABadAddressIsLostAndTheReasonIsReported) {
